@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import subprocess
+import time
 
 from harness import BOUND, equal, expect, until
 
@@ -187,6 +188,13 @@ def test_an_osd_gets_an_empty_store_only_when_its_loss_is_accepted(t):
     # Nothing is made up: what it had is gone, and its PGs say so until they are given up.
     equal({pg for pg, state in states(client, "p").items() if "stale" in state}, mine, "stale PGs")
     client.rados("-p", "p", "get", names[0][0], "-")
+    # Nor by a monitor that has heard of none of them.
+    loligo(cluster, "stop", cluster.dir)
+    cluster.up()
+    active = lambda: {pg for pg, state in states(client, "p").items() if "active" in state}
+    until(lambda: active() == set(states(client, "p")) - mine, "the PGs of the others active", 30)
+    time.sleep(3)
+    expect(not active() & mine, "lost PGs were made again")
     for pg in mine:
         expect("--yes-i-really-mean-it" in client.ceph("osd", "force-create-pg", pg, code=1).words, "it asks first")
         client.ceph("osd", "force-create-pg", pg, "--yes-i-really-mean-it")
