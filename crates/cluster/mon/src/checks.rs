@@ -20,6 +20,9 @@ use crate::service::osdmap;
 /// below has fewer.
 pub const STORE_BYTES: &str = "osd_store_bytes";
 
+/// Bytes that a small store may keep for itself.
+const SMALL_STORE_OWN: u64 = 16 << 20;
+
 /// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
 pub(crate) const DETAIL_MAX: usize = 50;
 
@@ -174,8 +177,9 @@ impl Mon {
     fn short_below(&self, osd: i32) -> Option<String> {
         let made_for: u64 = self.osd_metadata(osd).get(STORE_BYTES)?.parse().ok()?;
         let space = self.pgmap.osds.get(&osd)?.statfs;
-        // What a store keeps for itself is less than a part in 50.
-        (space.total < made_for - made_for / 50).then(|| {
+        // What a store keeps for itself is less than a part in 25, or its log: 8 MiB are much of a small one.
+        let own = (made_for / 25).max((made_for / 6).min(SMALL_STORE_OWN));
+        (space.total < made_for - own).then(|| {
             format!(
                 "osd.{osd} may take {}, but its file system lets it have {}, and {} of that are free: free space \
                  there, or delete objects",

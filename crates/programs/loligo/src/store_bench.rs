@@ -20,8 +20,8 @@ pub struct Args {
     /// `block`, or `simple` to compare with.
     #[arg(long, default_value = "block", value_parser = ["block", "simple"])]
     store: String,
-    /// Bytes of a write.
-    #[arg(long, default_value = "4KiB", value_parser = size)]
+    /// Bytes of a write, 128 MiB at most.
+    #[arg(long, default_value = "4KiB", value_parser = write_size)]
     size: u64,
     /// Writes at a time, of each core.
     #[arg(long, default_value_t = 16)]
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value_t = 100_000)]
     objects: u64,
     /// PGs that the objects are spread over.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(PGS_MAX)))]
     pgs: u32,
     /// Bytes of the store.
     #[arg(long, default_value = "8GiB", value_parser = size)]
@@ -56,6 +56,17 @@ fn size(text: &str) -> Result<u64, String> {
     text::parse_size(text).filter(|n| *n > 0).ok_or_else(|| "give bytes, as 4KiB or 8GiB".into())
 }
 
+fn write_size(text: &str) -> Result<u64, String> {
+    let fits = |bytes: &u64| *bytes <= WRITE_BYTES_MAX;
+    size(text).ok().filter(fits).ok_or_else(|| "give at most 128MiB, as 4KiB or 1MiB".into())
+}
+
+/// No object of a cluster is longer (osd_max_object_size).
+const WRITE_BYTES_MAX: u64 = 128 << 20;
+
+/// More PGs than a pool has.
+const PGS_MAX: u32 = 1 << 16;
+
 /// A directory that is removed when this is dropped.
 struct Removed(PathBuf);
 
@@ -68,7 +79,10 @@ impl Drop for Removed {
         if let Err(error) = blockfile::unmake(&self.0, CLUSTER, OSD) {
             eprintln!("loligo: the log is left: {error}");
         }
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+        // A store that could not be made leaves none.
+        if self.0.exists()
+            && let Err(error) = std::fs::remove_dir_all(&self.0)
+        {
             eprintln!("loligo: {} is left: {error}", self.0.display());
         }
     }
