@@ -37,7 +37,7 @@ enum Command {
         #[arg(long)]
         deep: bool,
         /// Mend what the metadata itself says is wrong: counters, counts of shared blocks, blocks and records that belong
-        /// to no object. What can't be read is left as it is; nothing is guessed.
+        /// to no object. What can't be read is left as it is, and where that is metadata all of its shard is; nothing is guessed.
         #[arg(long)]
         repair: bool,
     },

@@ -184,6 +184,7 @@ impl Checker {
 
     fn look_at_part(&mut self, key: &[u8], value: &[u8]) -> Result<(), encoding::DecodeError> {
         let Some(number) = number_of(key) else {
+            self.is_partial = true;
             self.problems.push(format!("key {key:02x?} has no number"));
             return Ok(());
         };

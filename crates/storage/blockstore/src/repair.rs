@@ -27,7 +27,7 @@ impl Checker {
     /// read: turn the store and ask again.
     ///
     /// # Errors
-    /// The check, or this, could not read something: nothing was changed. Or there is no room.
+    /// Metadata can't be read, now or by the check, or the store has no room. Nothing was changed.
     pub fn repair<Q: DeviceQueue>(&self, store: &mut BlockStore<Q>) -> Option<Result<(), StoreError>> {
         store.pages_held = false;
         if self.is_partial {

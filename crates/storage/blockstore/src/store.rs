@@ -371,8 +371,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.pump();
     }
 
-    /// Reads pages for a check, which goes on between two turns. What was read, or could not be, is kept until it asks again. The
-    /// device begins at once: whoever drives the store may wait for its call before the next turn.
+    /// Reads pages for a check, which goes on between two turns. The store keeps what it has read, and which pages it could not
+    /// read, until the check asks again. It submits the reads at once: its driver may sleep until the device calls.
     pub(crate) fn read_held_pages(&mut self, pages: Vec<PagePtr>) {
         self.read_pages(pages);
         self.pages_held = true;

@@ -19,6 +19,12 @@ fn opened(dir: &Path) -> Blocking<BlockFileStore> {
     Blocking::new(open(dir, &owner(0), &Options::default()).unwrap())
 }
 
+/// Closes a store that has all of its metadata in its tree: the superblock has the last word.
+fn close(mut store: Blocking<BlockFileStore>) {
+    store.store().handles()[0].inner().request_checkpoint();
+    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
+}
+
 /// As if so many objects more had been counted.
 fn count_more(dir: &Path, more: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path_in(dir)).unwrap();
@@ -44,10 +50,7 @@ fn what_was_counted_wrong_is_mended_for_good() {
     txn.touch(META, &object("bb"));
     store.commit(txn).unwrap();
     assert_eq!(repair(&mut store), Ok(Mended::default()), "nothing is wrong");
-    // All of it in the tree: the superblock has the last word.
-    store.store().handles()[0].inner().request_checkpoint();
-    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
-    drop(store);
+    close(store);
     count_more(dir.path(), 3);
 
     let mended = Mended { mended: vec!["2 objects are there, 5 are counted".to_owned()], left: Vec::new() };
@@ -86,9 +89,7 @@ fn where_a_page_cant_be_read_a_check_says_so_and_nothing_is_mended() {
         txn.set_attr(META, &object(&format!("needle{n}")), "a", vec![7; 300]);
         store.commit(txn).unwrap();
     }
-    store.store().handles()[0].inner().request_checkpoint();
-    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
-    drop(store);
+    close(store);
     let places = places_of(dir.path(), b"needle250");
     assert!(places.len() > 1, "the log has the object's name, and a page");
 
@@ -121,9 +122,7 @@ fn a_check_waits_only_for_the_device() {
         txn.set_attr(META, &object(&format!("o{n}")), "a", vec![7; 1000]);
     }
     store.commit(txn).unwrap();
-    store.store().handles()[0].inner().request_checkpoint();
-    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
-    drop(store);
+    close(store);
     let mut store = opened(dir.path());
     let started = Instant::now();
     assert_eq!(fsck(&mut store, false, &mut |_| {}).problems, [""; 0]);
