@@ -69,6 +69,17 @@ def objects(client, pool=POOL):
     return client.rados("-p", pool, "ls").text.split()
 
 
+def at_rest(client):
+    """Waits until a run that was ended writes no more: an OSD still performs what its client had sent."""
+    seen = []
+
+    def same_again():
+        seen.append(objects(client))
+        time.sleep(0.3)
+        return seen[-1] == objects(client)
+    until(same_again, "the writes of the run have ended")
+
+
 def empty(client, what, pool=POOL):
     left = objects(client, pool)
     equal((len(left), left[:3]), (0, []), f"objects left after {what}")
@@ -86,6 +97,7 @@ def test_what_killed_runs_have_left_is_found_by_a_cleanup(t):
         expect("may be going on" in said and written(client), said)
         running.kill()
         running.communicate(timeout=BOUND)
+        at_rest(client)
         if "--run-name" in args:
             bench.error("-p", POOL, "cleanup", "--run-name", "another")
             expect(written(client), "another run's objects are there")
@@ -99,6 +111,7 @@ def test_what_killed_runs_have_left_is_found_by_a_cleanup(t):
     until(lambda: written(client), "the first objects")
     running.kill()
     running.communicate(timeout=BOUND)
+    at_rest(client)
     client.rados("-p", POOL, "cleanup", "--prefix", "benchmark_data")
     empty(client, "rados cleanup")
     # Ctrl-C while one prepares tells the prefix.
@@ -107,6 +120,7 @@ def test_what_killed_runs_have_left_is_found_by_a_cleanup(t):
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=BOUND)
     expect(f"loligo bench cleanup -p {POOL} --prefix benchmark_data_" in err.decode(), f"{err[-500:]!r}")
+    at_rest(client)
     bench.run("-p", POOL, "cleanup")
     empty(client, "a cleanup after Ctrl-C")
     # So does a run whose cluster dies meanwhile, within its own time limit.
