@@ -64,7 +64,7 @@ fn write_size(text: &str) -> Result<u64, String> {
 /// No object of a cluster is longer (osd_max_object_size).
 const WRITE_BYTES_MAX: u64 = 128 << 20;
 
-/// More PGs than a pool has.
+/// No pool has more (mon_max_pool_pg_num).
 const PGS_MAX: u32 = 1 << 16;
 
 /// A directory that is removed when this is dropped.

@@ -6,7 +6,7 @@ use messages::{Message, OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
 use monclient::{MonClientEffect, VersionRange};
 use options::opt;
 use store::Transaction;
-use types::{EntityAddrVec, Epoch, UTime};
+use types::{EntityAddrVec, Epoch, Fsid, UTime};
 
 use super::superblock::store_superblock;
 use super::{Control, OwnIo};
@@ -19,6 +19,11 @@ const BOOT_RETRY: Duration = Duration::from_secs(10);
 
 /// How long the monitor has to note a clean stop (osd_mon_shutdown_timeout).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whether the map has another store for an OSD than the one with this UUID. Before its first start an OSD has none.
+pub(super) fn is_of_another_store(osd: &maps::Osd, store: Fsid) -> bool {
+    !osd.uuid.is_zero() && osd.uuid != store
+}
 
 impl Control {
     /// Begins to boot: asks which maps there are, gets them, and then [`Osd::send_boot`].
@@ -115,7 +120,7 @@ impl Control {
             true => {
                 Some("the map says that this OSD is destroyed: it takes an empty store to begin again".into())
             }
-            false if theirs != ours && !theirs.is_zero() => {
+            false if is_of_another_store(osd, ours) => {
                 Some(format!("the map has another store for this OSD: {theirs}, and this one is {ours}"))
             }
             false => None,

@@ -17,6 +17,7 @@ use options::opt;
 use pg::{MapView, Origin};
 use types::{Epoch, Release, SpgId, UTime};
 
+use super::boot::is_of_another_store;
 use super::map_reader::FoundMap;
 use super::{Control, MapPurpose};
 use crate::LogLevel;
@@ -223,9 +224,8 @@ impl Control {
     fn note_views(&mut self, map: &Arc<OsdMap>) {
         // No PG is being made: there is nothing to note.
         let (whoami, Some(creating)) = (self.config.whoami, &mut self.creating) else { return };
-        // Before its first start an OSD has no store in the map.
         let had_another_store =
-            map.osd(whoami).is_some_and(|osd| !osd.uuid.is_zero() && osd.uuid != self.config.osd_fsid);
+            map.osd(whoami).is_some_and(|osd| is_of_another_store(osd, self.config.osd_fsid));
         creating.0.retain(|pgid, pending| {
             let Some(view) = view(map, pgid).filter(|_| map.epoch >= pending.first) else { return true };
             // It comes out of another PG, in which its objects are or were.

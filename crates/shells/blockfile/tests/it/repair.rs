@@ -19,6 +19,11 @@ fn opened(dir: &Path) -> Blocking<BlockFileStore> {
     Blocking::new(open(dir, &owner(0), &Options::default()).unwrap())
 }
 
+fn made(dir: &Path) -> Blocking<BlockFileStore> {
+    mkfs(dir, &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
+    opened(dir)
+}
+
 /// Closes a store that has all of its metadata in its tree: the superblock has the last word.
 fn close(mut store: Blocking<BlockFileStore>) {
     store.store().handles()[0].inner().request_checkpoint();
@@ -43,8 +48,7 @@ fn count_more(dir: &Path, more: u64) {
 #[test]
 fn what_was_counted_wrong_is_mended_for_good() {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
-    let mut store = opened(dir.path());
+    let mut store = made(dir.path());
     let mut txn = Transaction::new();
     txn.create_collection(META, 0).write(META, &object("a"), 0, vec![1; 100_000].into());
     txn.touch(META, &object("bb"));
@@ -78,8 +82,7 @@ fn places_of(dir: &Path, bytes: &[u8]) -> Vec<u64> {
 #[test]
 fn where_a_page_cant_be_read_a_check_says_so_and_nothing_is_mended() {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
-    let mut store = opened(dir.path());
+    let mut store = made(dir.path());
     let mut first = Transaction::new();
     first.create_collection(META, 0);
     store.commit(first).unwrap();
@@ -114,8 +117,7 @@ fn where_a_page_cant_be_read_a_check_says_so_and_nothing_is_mended() {
 #[test]
 fn a_check_waits_only_for_the_device() {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
-    let mut store = opened(dir.path());
+    let mut store = made(dir.path());
     let mut txn = Transaction::new();
     txn.create_collection(META, 0);
     for n in 0..2000u32 {
