@@ -63,6 +63,14 @@ class Result:
         return json.loads(self.out)
 
 
+def log_beside(conf):
+    """What a cluster of ours has logged; nothing where there is none."""
+    path = os.path.join(os.path.dirname(conf), "log")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()
+    return ""
+
+
 class Client:
     """Ceph's programs of one release, told nothing but a ceph.conf."""
 
@@ -93,7 +101,7 @@ class Client:
             done = self.start_and_wait(args, stdin, timeout)
         except subprocess.TimeoutExpired as e:
             raise Failure(f"{self.release}: {' '.join(args)}: no end within {timeout} s; "
-                          f"said {e.stdout!r} {e.stderr!r}") from e
+                          f"said {e.stdout!r} {e.stderr!r}; the cluster's log: {log_beside(self.conf)[-2000:]}") from e
         result = Result(args, done.returncode, done.stdout, done.stderr)
         if code is not None and done.returncode != code:
             raise Failure(f"{self.release}: {' '.join(args)}: code {done.returncode}, expected {code}: "
@@ -180,9 +188,7 @@ class Cluster:
         subprocess.run(self.argv("stop", self.dir), capture_output=True, timeout=BOUND)
 
     def log(self):
-        with contextlib.suppress(OSError), open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
-            return f.read()
-        return ""
+        return log_beside(self.conf)
 
     def rss_bytes(self):
         with open(f"/proc/{self.pid()}/status", encoding="ascii") as f:
