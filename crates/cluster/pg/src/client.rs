@@ -100,7 +100,7 @@ impl Pg {
         }
         let slot = self.objects.slot(&request.head());
         if let Some(object) = self.objects.get_mut(slot) {
-            object.queue.push_back(request);
+            object.enqueue(request);
         }
         self.pump(slot, out);
         self.objects.evict(self.config.object_contexts_idle_max);

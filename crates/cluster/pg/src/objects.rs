@@ -59,6 +59,16 @@ pub(crate) struct Object {
 }
 
 impl Object {
+    /// A request comes to wait for its turn.
+    pub fn enqueue(&mut self, request: Request) {
+        put(&mut self.queue, request);
+    }
+
+    /// The request whose turn it is.
+    pub fn dequeue(&mut self) -> Option<Request> {
+        take(&mut self.queue)
+    }
+
     fn is_idle(&self) -> bool {
         let reading = matches!(self.loaded, Loaded::Reading);
         let waiting = !self.queue.is_empty() || !self.trims.is_empty();
@@ -77,6 +87,24 @@ impl Object {
         let alone = !self.writing && (self.readers == 0 || !class.write_ordered);
         alone && (class.writes || self.uncommitted == 0)
     }
+}
+
+/// Appends to a queue. Most requests wait alone.
+fn put<T>(queue: &mut VecDeque<T>, next: T) {
+    if queue.is_empty() {
+        queue.reserve_exact(1);
+    }
+    queue.push_back(next);
+}
+
+/// Takes the first of a queue. An empty one keeps no memory: most contexts have had their last request, and the next one of
+/// another object takes that memory while the processor has it in its caches.
+fn take<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let next = queue.pop_front();
+    if queue.is_empty() {
+        *queue = VecDeque::new();
+    }
+    next
 }
 
 /// All contexts of a PG.
@@ -312,6 +340,16 @@ mod tests {
         }
         assert!(objects.len() <= 20, "{}", objects.len());
         assert!(objects.find(&oid(339)).is_some());
+    }
+
+    #[test]
+    fn a_queue_keeps_its_order_and_no_memory_when_it_is_empty() {
+        let mut queue = VecDeque::new();
+        (0..3).for_each(|n| put(&mut queue, n));
+        assert_eq!((take(&mut queue), take(&mut queue), queue.capacity() > 0), (Some(0), Some(1), true));
+        put(&mut queue, 3);
+        assert_eq!((take(&mut queue), take(&mut queue), queue.capacity()), (Some(2), Some(3), 0));
+        assert_eq!(take(&mut queue), None);
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Pg {
                     self.trim_clone(slot, out)
                 }
                 Loaded::Yes(_) if front.is_some_and(|front| self.admits(object, front.class)) => {
-                    let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
+                    let request = self.objects.get_mut(slot).and_then(Object::dequeue);
                     if let Some(request) = request {
                         self.run(slot, request, ReadCache::default(), out);
                     }
