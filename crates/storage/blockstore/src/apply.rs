@@ -29,12 +29,14 @@ impl Context<'_> {
     /// # Errors
     /// It is refused, or has to wait for something and begin again.
     pub fn apply(&mut self, txn: &Transaction) -> Attempt<()> {
-        txn.steps().iter().try_for_each(|step| self.step(txn, step))
+        txn.steps().iter().try_for_each(|step| self.step(txn, step))?;
+        self.write_last();
+        Ok(())
     }
 
     fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
         if !matches!(step, Step::Object { .. } | Step::Log { .. } | Step::SetInfo { .. }) {
-            self.last_object = None;
+            self.leave_last();
         }
         match step {
             Step::Object { object, change } => {

@@ -116,8 +116,8 @@ pub struct Context<'a> {
     pub top: Layer,
     /// The collection that was looked at last: most steps of a transaction are about one.
     pub last_collection: Cell<Option<(CollectionId, Collection)>>,
-    /// The object that was stored last: most steps of a transaction are about one. A step that changes onodes otherwise
-    /// forgets it.
+    /// The object that was stored last: most steps of a transaction are about one. Its onode may not be set yet. A step that
+    /// looks for objects or changes onodes otherwise sets it first, and forgets the object.
     pub last_object: Option<Found>,
     /// What it changes of what is compressed.
     pub packed: BTreeMap<PoolId, Change>,
@@ -401,12 +401,17 @@ impl Context<'_> {
     /// # Errors
     /// There is no such collection.
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        let (place, onode) = self.look_for(collection, object)?;
+        let (mut place, onode) = self.look_for(collection, object)?;
+        if onode.is_none() {
+            // Most who look in vain make the object next.
+            self.note(|recent| place.key.take().into_iter().for_each(|key| recent.note_absent(key)));
+        }
         Ok(onode.map(|onode| Found { collection, object: object.clone(), place, onode, stored: Some(onode) }))
     }
 
     /// Where an object's onode lies, or would, and the onode if the object exists.
     fn look_for(&self, collection: CollectionId, object: &GHObject) -> Attempt<(Place, Option<Onode>)> {
+        debug_assert!(self.last_object.is_none(), "an onode that may not be set yet is passed by");
         let place = Place::new(self.space_of(collection, object)?);
         if let Some(recent) = self.recent() {
             let onode = recent.onode(place.space, object);
@@ -415,7 +420,6 @@ impl Context<'_> {
             }
         }
         let Some(value) = self.get(place.key(object))? else {
-            self.note(|recent| recent.note_absent(place.key(object).clone()));
             return Ok((place, None));
         };
         let onode = Onode::decode(&value).map_err(damaged)?;
@@ -423,9 +427,14 @@ impl Context<'_> {
         Ok((place, Some(onode)))
     }
 
-    /// The object if it was stored last. It has to be stored again to be found so once more.
+    /// The object if it was stored last. It has to be stored again to be found so once more, and for its onode to be set.
     fn take_last(&mut self, collection: CollectionId, object: &GHObject) -> Option<Found> {
-        self.last_object.take().filter(|last| last.collection == collection && last.object == *object)
+        let last = self.last_object.as_ref()?;
+        if last.collection == collection && last.object == *object {
+            return self.last_object.take();
+        }
+        self.leave_last();
+        None
     }
 
     /// [`Context::find`] without a search if the object was stored last.
@@ -570,14 +579,28 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Stores an object whose onode may have changed since it was found.
-    pub fn store(&mut self, mut found: Found) {
+    /// Stores an object whose onode may have changed since it was found: once a step is about another one, or with
+    /// [`Context::write_last`].
+    pub fn store(&mut self, found: Found) {
+        self.write_last();
+        self.last_object = Some(found);
+    }
+
+    /// Sets the onode of the object that was stored last.
+    pub fn write_last(&mut self) {
+        let Some(mut found) = self.last_object.take() else { return };
         if found.stored != Some(found.onode) {
             let old_bytes = found.stored.map(|old| old.encoded_bytes());
             self.put_over(found.key().clone(), old_bytes, found.onode.encode());
             found.stored = Some(found.onode);
         }
         self.last_object = Some(found);
+    }
+
+    /// Sets it, and forgets the object.
+    pub fn leave_last(&mut self) {
+        self.write_last();
+        self.last_object = None;
     }
 }
 
