@@ -351,9 +351,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.leftovers.add_changes(changes, bytes);
         self.tree_blocks += checkpoint.made_blocks;
         self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
-        for ptr in checkpoint.pass.old {
-            self.space.give_back(ptr.blocks());
-        }
+        checkpoint.pass.old.iter().for_each(|ptr| self.space.give_back(ptr.blocks()));
+        self.leftovers.add_pages(checkpoint.pass.old);
         self.log.trim(checkpoint.end);
         self.empties_log &= self.log.used_bytes() > 0;
         self.release_payloads();

@@ -1,14 +1,18 @@
 //! What nothing needs any more, and what takes long to give back to the allocator: some of it each turn.
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
+use std::vec;
 
 use buffer::Piece;
 
-use crate::page::Key;
-use crate::tree::Layer;
+use crate::page::{Key, PagePtr};
+use crate::tree::{Layer, Pages};
 
 /// Entries of each kind that a turn gives back at least: about as long as a few operations take.
 const ENTRIES_PER_TURN: usize = 512;
+
+/// The same of pages, of which each has more parts.
+const PAGES_PER_TURN: usize = 128;
 
 /// A turn gives back this part of what is left where that is more, so that whatever comes goes.
 const PART_PER_TURN: usize = 64;
@@ -19,6 +23,8 @@ pub struct Leftovers {
     /// Memory of the layers in `changes`, bytes, until each has gone.
     bytes: VecDeque<u64>,
     blocks: VecDeque<btree_map::IntoIter<u64, Piece>>,
+    /// Pages that the tree had before a checkpoint. They may be in memory.
+    pages: VecDeque<vec::IntoIter<PagePtr>>,
 }
 
 impl Leftovers {
@@ -37,22 +43,27 @@ impl Leftovers {
         self.blocks.push_back(blocks.into_iter());
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.blocks.is_empty()
+    pub fn add_pages(&mut self, pages: Vec<PagePtr>) {
+        self.pages.push_back(pages.into_iter());
     }
 
-    /// Gives a turn's part back.
-    pub fn drop_some(&mut self) {
-        drop_first(&mut self.changes);
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.blocks.is_empty() && self.pages.is_empty()
+    }
+
+    /// Gives a turn's part back; of `pages` those that are in memory.
+    pub fn drop_some(&mut self, pages: &mut Pages) {
+        take_first(&mut self.changes, ENTRIES_PER_TURN, drop);
         self.bytes.drain(..self.bytes.len() - self.changes.len());
-        drop_first(&mut self.blocks);
+        take_first(&mut self.blocks, ENTRIES_PER_TURN, drop);
+        take_first(&mut self.pages, PAGES_PER_TURN, |page| pages.remove(&page));
     }
 }
 
-fn drop_first<I: ExactSizeIterator>(all: &mut VecDeque<I>) {
+fn take_first<I: ExactSizeIterator>(all: &mut VecDeque<I>, least: usize, take: impl FnMut(I::Item)) {
     let left: usize = all.iter().map(|some| some.len()).sum();
     let Some(first) = all.front_mut() else { return };
-    first.take(ENTRIES_PER_TURN.max(left / PART_PER_TURN)).for_each(drop);
+    first.take(least.max(left / PART_PER_TURN)).for_each(take);
     if first.len() == 0 {
         all.pop_front();
     }
@@ -73,7 +84,7 @@ mod tests {
         assert_eq!(leftovers.changes_bytes(), 7);
         let turns = (0..100).take_while(|_| {
             let there = !leftovers.is_empty();
-            leftovers.drop_some();
+            leftovers.drop_some(&mut Pages::default());
             there
         });
         assert_eq!(turns.count(), 4);

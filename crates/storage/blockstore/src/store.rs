@@ -456,7 +456,7 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
         self.steps_left = self.steps_of_a_turn();
         // A read follows its peek before the next turn, or not at all.
         self.peeked.clear();
-        self.leftovers.drop_some();
+        self.leftovers.drop_some(&mut self.tables.pages);
         self.io.queue().turn(now);
         self.work();
     }

@@ -122,6 +122,17 @@ impl Pages {
         }
     }
 
+    /// A page that no tree has any more leaves; what another page has put in its place stays.
+    pub fn remove(&mut self, ptr: &PagePtr) {
+        let block = first_block(ptr);
+        let cached = self.places.get(block).and_then(|place| self.cached.get(place));
+        let Some(cached) = cached.filter(|cached| cached.ptr == *ptr) else { return };
+        self.ages.remove(&cached.used);
+        if let Some(place) = self.places.remove(block) {
+            self.forget(place);
+        }
+    }
+
     fn forget(&mut self, place: usize) {
         self.bytes -= self.cached.remove(place).map_or(0, |old| old.bytes);
     }

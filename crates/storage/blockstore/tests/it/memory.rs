@@ -62,6 +62,25 @@ fn memory_stays_within_its_bound_however_many_objects_there_are() {
     assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
 }
 
+/// Each checkpoint writes pages anew: what they were before is of no use to anyone.
+#[test]
+fn pages_that_a_checkpoint_has_replaced_leave_memory() {
+    let options = Options { changes_bytes_max: 256 << 10, cache_bytes: 64 << 20, ..Options::default() };
+    let mut factory = Sim::new(options, 4 << 20);
+    let mut h = Harness::new(factory.fresh(160 << 20), factory.properties());
+    let mut random = SplitMix64::new(3);
+    h.commit(|t| t.create_collection(pg(), 0));
+    for round in 0..12_000 {
+        let n = random.below(2_000);
+        h.commit(|t| t.set_attr(pg(), &object(n), "_", vec![round as u8; 250]));
+    }
+    assert!(h.comes_to_rest());
+    let store = &h.store().store;
+    let (state, pages) = (store.state(), store.memory().pages);
+    assert!(state.generation > 5, "{state:?}");
+    assert!(pages < 2 * state.tree_bytes, "{pages} bytes in memory of {}", state.tree_bytes);
+}
+
 #[test]
 fn a_store_whose_objects_come_and_go_still_finds_neighbouring_blocks() {
     let mut factory = Sim::new(Options::default(), 2 << 20);
