@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use buffer::{Piece, PieceMut, crc32c};
+use buffer::{Piece, crc32c};
 use encoding::{DecodeError, Decoder, Encoder};
 
 use crate::bitmap::Run;
@@ -151,12 +151,9 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Entries {
 /// The bytes of a page on the device, whole blocks, and how many of them are used.
 pub fn encode_page(level: u8, entries: &Entries) -> (Piece, u32) {
     let used = PAGE_HEAD_BYTES + entries.bytes.len();
-    let mut piece = PieceMut::zeroed(used.next_multiple_of(BLOCK as usize));
-    let (head, rest) = piece.as_mut_slice().split_at_mut(PAGE_HEAD_BYTES);
-    head[0] = level;
-    head[1..].copy_from_slice(&(entries.len() as u32).to_le_bytes());
-    rest[..entries.bytes.len()].copy_from_slice(&entries.bytes);
-    (piece.freeze(), used as u32)
+    let count = (entries.len() as u32).to_le_bytes();
+    let parts = [&[level], &count[..], &entries.bytes];
+    (Piece::joined(parts.into_iter(), used.next_multiple_of(BLOCK as usize)), used as u32)
 }
 
 /// A page as it lies on the device: a search reads neighbouring bytes, and an entry takes no memory of its own. On level 0
