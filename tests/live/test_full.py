@@ -1,6 +1,7 @@
 """A store that fills up: clients are held back and told, nothing breaks, and deleting makes room again."""
 import os
 import subprocess
+import time
 
 from harness import BOUND, equal, expect, until
 from test_health import checks
@@ -123,6 +124,34 @@ def full_disk_below(t, store):
     until(lambda: "OSD_FULL" not in checks(client), "no OSD_FULL")
     equal(waiting.wait(BOUND), 0, "the writer that waited")
     client.rados("-p", POOL, "put", "again", path)
+
+
+def test_the_fullest_shard_of_a_store_is_told_before_it_is_full(t):
+    """A pool of one PG lies in one shard of two: the OSD is nearly full with that, though half of its store is free."""
+    path = t.path("data")
+    with open(path, "wb") as f:
+        f.write(os.urandom(4 << 20))
+    cluster = t.cluster("--osds", "1", "--cores", "2", "--osd-size", "512MiB", "--set", "osd_store_shards=2",
+                        "--set", "osd_mon_report_interval=0.2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1", "--autoscale-mode", "off")
+    client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    written = 0
+    while "OSD_NEARFULL" not in checks(client):
+        expect(written < 62, f"nothing is nearly full: {checks(client)}")
+        client.rados("-p", POOL, "put", f"o{written}", path, timeout=30)
+        written += 1
+        time.sleep(0.05)
+    expect(written > 40, f"{written} objects of 4 MiB filled 256 MiB nearly")
+    found = until(lambda: [line["message"] for line in checks(client)["OSD_NEARFULL"]["detail"] if "shard" in line["message"]],
+                  lambda: f"the shard is named: {checks(client)}")
+    expect(found[0].startswith("osd.0: shard ") and "of its store's 2 is " in found[0], found[0])
+    equal(checks(client)["OSD_NEARFULL"]["summary"]["message"], "1 nearfull osd(s)", "OSDs that are counted")
+    used = client.ceph_json("osd", "df")["nodes"][0]["utilization"]
+    expect(used < 60, f"{used}% of the store are in use")
+    for n in range(20):
+        client.rados("-p", POOL, "rm", f"o{n}")
+    until(lambda: "OSD_NEARFULL" not in checks(client), "no OSD_NEARFULL")
 
 
 def test_osds_of_one_file_system_count_its_space_once(t):

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maps::{OsdMap, OsdState, PoolFlags};
-use messages::{PgStat, PgState};
+use messages::{FULLEST_SHARD_ALERT, PgStat, PgState};
 use options::opt;
 use types::{OsdId, PgId, UTime};
 
@@ -142,7 +142,7 @@ impl Mon {
 
     fn check_full(&self, health: &mut Health) {
         let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        let mut below: Vec<String> = Vec::new();
+        let (mut shards, mut below) = (BTreeMap::<u32, Vec<String>>::new(), Vec::new());
         for (id, entry) in self.osdmap.existing_osds() {
             // An OSD without data does not stop writes.
             if !(osdmap::is_up(&self.osdmap, id.0) && osdmap::is_in(&self.osdmap, id.0)) {
@@ -154,6 +154,9 @@ impl Mon {
                 .find(|bit| entry.state & bit != 0);
             if let Some(bit) = bit {
                 found.entry(bit).or_default().push(format!("osd.{} is {}", id.0, full_name(bit)));
+                let alerts = self.pgmap.osds.get(&id.0).and_then(|stat| stat.os_alerts.get(&id));
+                let shard = alerts.and_then(|alerts| alerts.get(FULLEST_SHARD_ALERT));
+                shards.entry(bit).or_default().extend(shard.map(|words| format!("osd.{}: {words}", id.0)));
                 below.extend(self.short_below(id.0));
             }
         }
@@ -162,14 +165,16 @@ impl Mon {
                 format!("the file system below {} osd(s) has less space than they may take", below.len());
             health.add("OSD_FILE_SYSTEM_FULL", Severity::Warn, summary, below);
         }
-        for (bit, detail) in found {
+        for (bit, mut detail) in found {
             let (code, severity) = match bit {
                 OsdState::FULL => ("OSD_FULL", Severity::Error),
                 OsdState::BACKFILLFULL => ("OSD_BACKFILLFULL", Severity::Warn),
                 _ => ("OSD_NEARFULL", Severity::Warn),
             };
             let short = full_name(bit).replace(' ', "");
-            health.add(code, severity, format!("{} {short} osd(s)", detail.len()), detail);
+            let summary = format!("{} {short} osd(s)", detail.len());
+            detail.append(shards.entry(bit).or_default());
+            health.add(code, severity, summary, detail);
         }
     }
 

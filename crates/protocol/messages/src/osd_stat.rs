@@ -56,6 +56,10 @@ impl SlowOps {
     pub const ALERT: &str = "SLOW_OPS";
 }
 
+/// The name in [`OsdStat::os_alerts`] of the words about a store's shard that is fuller than the whole store: what the map
+/// says of the OSD is what it says of that shard. Ceph's stores have no shards.
+pub const FULLEST_SHARD_ALERT: &str = "FULLEST_SHARD";
+
 impl fmt::Display for SlowOps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} slow ops, oldest one blocked for {} sec", self.count, self.oldest_secs)

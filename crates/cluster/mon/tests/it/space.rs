@@ -1,8 +1,31 @@
-//! What health says of OSDs whose file system has less than they may take.
+//! What health says of full OSDs: of a shard that is full alone, and of a file system that has less than they may take.
 
-use crate::common::{Cluster, config};
+use std::collections::BTreeMap;
+
+use crate::common::{self, Cluster, config};
 use maps::OsdState;
-use types::{EntityType, Epoch};
+use messages::{FULLEST_SHARD_ALERT, OsdFull, Paxos, PgStats};
+use mon::MonEvent;
+use types::{EntityType, Epoch, OsdId};
+
+#[test]
+fn the_fullest_shard_of_a_full_osd_is_named_below_it() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    let osd = cluster.boot(0);
+    let mut stats = PgStats { fsid: common::FSID, epoch: cluster.mon.osdmap().epoch, ..PgStats::default() };
+    let words = "shard 1 of its store's 2 is 96% full".to_owned();
+    stats.osd_stat.os_alerts =
+        BTreeMap::from([(OsdId(0), BTreeMap::from([(FULLEST_SHARD_ALERT.to_owned(), words)]))]);
+    cluster.event(MonEvent::Message { session: osd, message: stats.into() });
+    let state = OsdState::FULL;
+    cluster.send(osd, OsdFull { paxos: Paxos::default(), map_epoch: Epoch(1), state });
+    cluster.settle();
+    let detail = cluster.ok(client, r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(detail.contains("OSD_FULL: 1 full osd(s)"), "{detail}");
+    let lines = ["    osd.0 is full", "    osd.0: shard 1 of its store's 2 is 96% full"].join("\n");
+    assert!(detail.contains(&lines), "{detail}");
+}
 
 /// What health says of an OSD that is nearly full, reports a size of 10 GiB, and has a store that was made for so many bytes.
 fn health_with_store_for(made_for: u64) -> String {
@@ -19,8 +42,7 @@ fn health_with_store_for(made_for: u64) -> String {
         "HEALTH_OK",
         "little space is no fault by itself"
     );
-    let full =
-        messages::OsdFull { paxos: Default::default(), map_epoch: Epoch(1), state: OsdState::NEARFULL };
+    let full = OsdFull { paxos: Paxos::default(), map_epoch: Epoch(1), state: OsdState::NEARFULL };
     cluster.send(osd, full);
     cluster.settle();
     let detail = cluster.ok(client, r#"{"prefix":"health","detail":"detail"}"#);

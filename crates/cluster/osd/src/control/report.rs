@@ -3,9 +3,10 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use maps::{OsdMap, OsdState};
 use messages::{
-    MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, OsdSuperblock, Paxos, PerfStat, PgStat, PgStats, SlowOps,
-    StoreStatfs,
+    FULLEST_SHARD_ALERT, MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, OsdSuperblock, Paxos, PerfStat,
+    PgStat, PgStats, SlowOps, StoreStatfs,
 };
 use options::opt;
 use store::{Compressed, StatFs, StoreShard};
@@ -243,12 +244,44 @@ impl Control {
 
     /// The OSD's warnings of itself.
     fn alerts(&self, load: OpLoad) -> BTreeMap<OsdId, BTreeMap<String, String>> {
-        if load.slow == 0 {
+        let mut alerts = BTreeMap::new();
+        if load.slow > 0 {
+            let slow = SlowOps { count: load.slow, oldest_secs: load.oldest_nanos / 1_000_000_000 };
+            alerts.insert(SlowOps::ALERT.to_owned(), slow.to_string());
+        }
+        alerts.extend(self.fullest_shard().map(|words| (FULLEST_SHARD_ALERT.to_owned(), words)));
+        if alerts.is_empty() {
             return BTreeMap::new();
         }
-        let slow = SlowOps { count: load.slow, oldest_secs: load.oldest_nanos / 1_000_000_000 };
-        let alerts = BTreeMap::from([(SlowOps::ALERT.to_owned(), slow.to_string())]);
         BTreeMap::from([(self.config.whoami, alerts)])
+    }
+
+    /// The state that the map ought to show, which is that of the fullest shard: what lies in it can't lie in another one.
+    fn full_state(&self, map: &OsdMap) -> u32 {
+        let states =
+            self.shards.iter().map(|shard| full_state(&shard.space.statfs, shard.space.is_full, map));
+        let found = states.fold(0, |found, state| found | state);
+        let bits = [OsdState::FULL, OsdState::BACKFILLFULL, OsdState::NEARFULL];
+        bits.into_iter().find(|bit| found & bit != 0).unwrap_or(0)
+    }
+
+    /// Words for an operator whose OSD is (nearly) full because of one shard.
+    fn fullest_shard(&self) -> Option<String> {
+        let map = self.history.current()?;
+        let (all, state) = (self.statfs(), self.full_state(map));
+        if state == 0 || state == full_state(&all, false, map) {
+            return None;
+        }
+        let left = |of: &StatFs| of.bytes_available as f64 / of.bytes_total.max(1) as f64;
+        let by_room = |(_, a): &(usize, &StatFs), (_, b): &(usize, &StatFs)| left(a).total_cmp(&left(b));
+        let shards = self.shards.iter().map(|shard| &shard.space.statfs).enumerate();
+        let (number, fullest) = shards.min_by(by_room)?;
+        Some(format!(
+            "shard {number} of its store's {} is {:.0}% full, the whole store {:.0}%: a PG's objects stay in its shard; more              PGs in the pools with most of the data spread them better",
+            self.shards.len(),
+            100.0 * (1.0 - left(fullest)),
+            100.0 * (1.0 - left(&all)),
+        ))
     }
 
     /// Asks the shards for their stores' space.
@@ -277,11 +310,11 @@ impl Control {
 
     /// Tells the monitor when the map shows this OSD fuller or emptier than it is.
     fn report_fullness(&mut self, out: &mut Out) {
-        const MASK: u32 = maps::OsdState::FULL | maps::OsdState::BACKFILLFULL | maps::OsdState::NEARFULL;
+        const MASK: u32 = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
         // An OSD that is not up is not in the map with a state to correct.
         let Some(map) = self.history.current().filter(|_| self.state == OsdPhase::Active) else { return };
         let Some(shown) = map.osd(self.config.whoami).map(|osd| osd.state & MASK) else { return };
-        let state = full_state(&self.statfs(), self.shards.iter().any(|shard| shard.space.is_full), map);
+        let state = self.full_state(map);
         if state != shown {
             let map_epoch = self.history.epoch();
             let full = OsdFull { paxos: Paxos::at(map_epoch.0.into()), map_epoch, state };
