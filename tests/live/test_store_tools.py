@@ -232,6 +232,9 @@ def pgs_go_through_files(t, *args):
     killed = 0
     for n, pg in enumerate(pgs):
         killed += killed_after(cluster, 0.02 * n, *into, "--file", t.path(f"pg-{pg}"))
+        listed = json.loads(loligo(cluster, "store", "list", cluster.dir, *osd, "-f", "json"))
+        unfinished = [row["pg"] for row in listed if not row["finished"]]
+        expect(set(unfinished) <= {pg}, f"PGs that are not whole after the import of {pg}: {unfinished}")
         with open(t.path(f"pg-{pg}"), "rb") as f:
             done = subprocess.run(cluster.argv(*into, "--file", "-"), stdin=f, capture_output=True, timeout=BOUND)
         # The one before may have come to its end.

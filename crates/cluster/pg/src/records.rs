@@ -193,6 +193,9 @@ impl Records {
 
     /// Takes the collection's bits and its small info, empty where the whole info was written last; the log is read next.
     pub(crate) fn take_stat(&mut self, stat: &CollectionStat) -> Result<Option<ReadRequest>, String> {
+        if !stat.is_whole() {
+            return Err("it is an import that did not get to its end: stop the OSD and import it again (loligo store import)".into());
+        }
         self.bits = stat.bits;
         let small = &stat.info;
         if !small.is_empty() {
@@ -381,6 +384,15 @@ mod tests {
         let mut loaded = Pg::load(pg.id, ME, pg.config.clone(), &mut out);
         settle(&mut loaded, store, out);
         loaded
+    }
+
+    #[test]
+    fn a_copy_that_a_tool_has_not_finished_is_told() {
+        let mut store = MemStore::new(1 << 30);
+        let mut pg = created(&mut store);
+        let stat = CollectionStat { info: store::UNFINISHED.to_vec().into(), ..CollectionStat::default() };
+        let told = pg.records.take_stat(&stat).expect_err("it is no info");
+        assert!(told.contains("import it again"), "{told}");
     }
 
     #[test]

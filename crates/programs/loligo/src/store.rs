@@ -115,7 +115,13 @@ pub fn run(args: &Args) -> ExitCode {
         all.push((format!("osd.{osd}"), report));
     }
     if of.format == "json" {
-        output::line(format_args!("{:#}", Value::Object(all.into_iter().collect())));
+        output::line(format_args!("{:#}", Value::Object(all.iter().cloned().collect())));
+    }
+    if let Command::Dump { object: Some(name), .. } = &args.command
+        && clean
+        && !all.iter().any(|(_, report)| report["objects"].as_array().is_some_and(|found| !found.is_empty()))
+    {
+        return fail(&format!("no store here has an object '{name}'"));
     }
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -194,7 +194,13 @@ pub fn list(args: &ListArgs) -> ExitCode {
     for row in rows {
         let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         match args.pg {
-            None => output::line(format_args!("{:<12} {} objects", text("pg"), row["objects"])),
+            None => {
+                let left = match row["finished"].as_bool() {
+                    Some(false) => ", an import that did not get to its end: import it again",
+                    _ => "",
+                };
+                output::line(format_args!("{:<12} {} objects{left}", text("pg"), row["objects"]));
+            }
             Some(_) => output::line(format_args!("{} {}", text("object"), row["bytes"])),
         }
     }
@@ -210,7 +216,11 @@ fn pgs(store: &mut AnyStore) -> Result<Vec<Value>, store::StoreError> {
             count += 1;
             Ok(())
         })?;
-        rows.push(json!({ "pg": pg.to_string(), "objects": count }));
+        let finished = match store.read(ReadRequest::Collection { collection })? {
+            ReadOutcome::Collection(stat) => stat.is_none_or(|stat| stat.is_whole()),
+            other => return Err(blockfile::unexpected(&other)),
+        };
+        rows.push(json!({ "pg": pg.to_string(), "objects": count, "finished": finished }));
     }
     Ok(rows)
 }

@@ -17,9 +17,7 @@ use simplestore::SimpleStore;
 use store::{CollectionId, ObjectStore, ReadOutcome, ReadRequest, StatFs, StoreError};
 use text::format_bytes;
 
-use crate::{
-    Difference, Progress, Record, TransferError, UNFINISHED, Wanted, compare, copy, remove_collection,
-};
+use crate::{Difference, Progress, Record, TransferError, Wanted, compare, copy, remove_collection};
 
 /// Where the new store is made, within the OSD's directory.
 pub const MAKING: &str = "converting";
@@ -356,7 +354,7 @@ impl Of<'_> {
         let (mut equal, mut progress) = (Vec::new(), Progress::default());
         for collection in new.collections().map_err(store_error(self.osd))? {
             let is_whole = match new.read(ReadRequest::Collection { collection }) {
-                Ok(ReadOutcome::Collection(Some(stat))) => &*stat.info != UNFINISHED,
+                Ok(ReadOutcome::Collection(Some(stat))) => stat.is_whole(),
                 _ => false,
             };
             if is_whole && wanted.contains(&collection) {

@@ -21,4 +21,4 @@ pub use record::Record;
 pub use stream::{Header, StreamError, StreamReader, StreamWriter};
 pub use transfer::{Difference, Progress, TransferError, compare, copy};
 pub use wanted::Wanted;
-pub use writer::{UNFINISHED, Writer, remove_collection};
+pub use writer::{Writer, remove_collection};

@@ -10,7 +10,7 @@ use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Sto
 use types::{Epoch, Fsid, PgId};
 
 use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
-use crate::{Ended, Progress, Reader, Record, UNFINISHED, Writer, remove_collection};
+use crate::{Ended, Progress, Reader, Record, Writer, remove_collection};
 
 /// A store of either kind.
 pub type AnyStore = Blocking<Box<dyn ObjectStore>>;
@@ -85,7 +85,7 @@ fn state<S: ObjectStore>(
     collection: CollectionId,
 ) -> Result<Option<bool>, StoreError> {
     match store.read(ReadRequest::Collection { collection })? {
-        ReadOutcome::Collection(stat) => Ok(stat.map(|stat| &*stat.info != UNFINISHED)),
+        ReadOutcome::Collection(stat) => Ok(stat.map(|stat| stat.is_whole())),
         other => Err(blockfile::unexpected(&other)),
     }
 }

@@ -40,7 +40,7 @@ pub enum TransferError<E> {
 /// Copies a collection into a store that has none of its name. `on` hears of each record.
 ///
 /// # Errors
-/// A store's, or `on`'s. The collection may be there in part then, and says so ([`crate::UNFINISHED`]).
+/// A store's, or `on`'s. The collection may be there in part then, and says so ([`store::UNFINISHED`]).
 pub fn copy<A: ObjectStore, B: ObjectStore, E>(
     source: &mut Blocking<A>,
     target: &mut Blocking<B>,

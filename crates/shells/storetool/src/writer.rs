@@ -4,15 +4,11 @@ use blockfile::{Blocking, unexpected};
 use buffer::Rope;
 use store::{
     Advice, CollectionId, LogChange, LogRecordKind, ObjectChange, ObjectStore, ReadOutcome, ReadRequest,
-    Step, StoreError, Transaction,
+    Step, StoreError, Transaction, UNFINISHED,
 };
 use types::{EVersion, GHObject};
 
 use crate::Record;
-
-/// The small info of a collection that is not whole yet. No PG can be read with it, so an OSD that finds such a collection
-/// leaves it alone (the PG is down).
-pub const UNFINISHED: &[u8] = b"unfinished copy";
 
 /// A transaction takes no more after so many bytes or steps.
 const BYTES: usize = 4 << 20;

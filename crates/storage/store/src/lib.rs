@@ -31,7 +31,7 @@ pub use mem::MemStore;
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{
     AttrChoice, CollectionStat, Compressed, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
-    ReadOutcome, ReadRequest, StatFs,
+    ReadOutcome, ReadRequest, StatFs, UNFINISHED,
 };
 pub use sharded::Sharded;
 pub use transaction::{

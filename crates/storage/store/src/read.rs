@@ -207,6 +207,10 @@ pub struct ObjectPage {
     pub next: GHObject,
 }
 
+/// The small info of a collection that a tool makes or removes, and has not come to the end of. No PG can be read with it, so
+/// an OSD that finds one leaves it alone (the PG is down).
+pub const UNFINISHED: &[u8] = b"unfinished copy";
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CollectionStat {
     /// How many low bits of the hash its objects have in common.
@@ -216,6 +220,13 @@ pub struct CollectionStat {
     /// The shard that the collection is on its way to: the caller continues with
     /// [`rehome`](crate::ObjectStore::rehome), to there or back.
     pub rehoming: Option<StoreShard>,
+}
+
+impl CollectionStat {
+    /// Whether it is no [`UNFINISHED`] one.
+    pub fn is_whole(&self) -> bool {
+        *self.info != *UNFINISHED
+    }
 }
 
 /// A part of a collection's log.
