@@ -446,7 +446,7 @@ table! {
     OSD_NOTIFY_BYTES_MAX: u64 = spec("osd_notify_bytes_max", Size, "67108864", "Bytes that the notifies of a placement group and the answers to them may hold; more gets ENOMEM.")
         .own()
         .runtime();
-    // Some 1.1 KB each. A durable store has other defaults (`host::plan`).
+    // Some 0.6 KB each. A durable store has other defaults (`host::plan`).
     OSD_OBJECT_CONTEXTS_MAX: u64 = spec("osd_object_contexts_max", Int, "32768", "Objects whose metadata an OSD keeps in memory while no request uses them: at most an eighth of osd_memory_target. Durable stores have a default of 262144.")
         .range(0.0, 16777216.0)
         .own()
