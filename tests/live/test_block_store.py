@@ -1,7 +1,9 @@
 """The block store: damage is seen and named, tools look at it only while nothing else does, and each file is its OSD's."""
 import json
 import os
+import signal
 import subprocess
+import time
 
 from harness import BOUND, equal, expect, until
 
@@ -122,6 +124,18 @@ def test_a_store_keeps_its_shards_whatever_cores_serve_it(t):
     # A smaller store has one shard.
     small, _ = started(t, "--osds", "1", "--osd-size", "256MiB", "--cores", "2")
     expect("--cores 2: 1 will serve" in small.log(), "a core for each shard at most")
+
+
+def test_an_interrupted_bench_of_a_store_removes_it(t):
+    for sig, moment in ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.0)):
+        at = t.path(f"bench-{sig}")
+        with subprocess.Popen([t.loligo, "store", "bench", at, "--seconds", "60", "--store-size", "256MiB"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bench:
+            until(lambda there=at: os.path.exists(there), "the store is made")
+            time.sleep(moment)
+            bench.send_signal(sig)
+            said = bench.communicate(timeout=BOUND)
+        equal((bench.returncode, os.path.exists(at)), (128 + sig, False), f"after signal {sig}: {said}")
 
 
 def test_the_other_stores_are_refused_by_the_tools(t):

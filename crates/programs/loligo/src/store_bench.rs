@@ -1,12 +1,15 @@
 //! `loligo store bench`: a store alone under a load like that of PGs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use std::{io, thread};
 
 use blockfile::{Load, LogPlace, NewStore, Options, Owner, SHARDS_MAX};
 use lab::output;
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use store::ObjectStore;
 use types::{Fsid, OsdId};
 
@@ -88,9 +91,24 @@ impl Drop for Removed {
     }
 }
 
+/// Removes the directory when SIGINT or SIGTERM ends the process, with the exit code that a shell expects.
+fn remove_when_interrupted(dir: &Path) -> io::Result<()> {
+    let (mut signals, dir) = (Signals::new([SIGINT, SIGTERM])?, dir.to_owned());
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            drop(Removed(dir));
+            std::process::exit(128 + signal);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+}
+
 pub fn run(args: &Args) -> ExitCode {
     if args.dir.exists() {
         return fail(&format!("{} is there already; name a directory to be made", args.dir.display()));
+    }
+    if let Err(error) = remove_when_interrupted(&args.dir) {
+        eprintln!("loligo: whoever interrupts this has to remove {} by hand: {error}", args.dir.display());
     }
     let removed = Removed(args.dir.clone());
     let measured = match args.store.as_str() {
