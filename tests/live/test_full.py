@@ -55,6 +55,7 @@ def fills_up(t, size, objects, *up):
         expect(objects[0] <= len(written) <= objects[1], f"{up}: {len(written)} objects of {size} bytes")
         found = checks(client)
         equal(found["OSD_FULL"]["severity"], "HEALTH_ERR", f"{found}")
+        expect("shard" not in str(found["OSD_FULL"]), f"a store of one shard: {found}")
         equal(found["POOL_FULL"]["severity"], "HEALTH_WARN", f"{found}")
         expect("full" in client.ceph("osd", "pool", "ls", "detail").text, "the pool's flag")
         # A writer that comes now is held back: it has the map in which the pool is full.
@@ -146,6 +147,7 @@ def test_the_fullest_shard_of_a_store_is_told_before_it_is_full(t):
     found = until(lambda: [line["message"] for line in checks(client)["OSD_NEARFULL"]["detail"] if "shard" in line["message"]],
                   lambda: f"the shard is named: {checks(client)}")
     expect(found[0].startswith("osd.0: shard ") and "of its store's 2 is " in found[0], found[0])
+    expect("in its shard; more PGs in the pools" in found[0], found[0])
     equal(checks(client)["OSD_NEARFULL"]["summary"]["message"], "1 nearfull osd(s)", "OSDs that are counted")
     used = client.ceph_json("osd", "df")["nodes"][0]["utilization"]
     expect(used < 60, f"{used}% of the store are in use")

@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> ExitCode {
         return fail(&format!("{} is there already; name a directory to be made", args.dir.display()));
     }
     if let Err(error) = remove_when_interrupted(&args.dir) {
-        eprintln!("loligo: whoever interrupts this has to remove {} by hand: {error}", args.dir.display());
+        eprintln!("loligo: an interruption leaves {}, to be removed by hand: {error}", args.dir.display());
     }
     let removed = Removed(args.dir.clone());
     let measured = match args.store.as_str() {

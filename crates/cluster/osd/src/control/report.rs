@@ -269,7 +269,7 @@ impl Control {
     fn fullest_shard(&self) -> Option<String> {
         let map = self.history.current()?;
         let (all, state) = (self.statfs(), self.full_state(map));
-        if state == 0 || state == full_state(&all, false, map) {
+        if self.shards.len() < 2 || state == 0 || state == full_state(&all, false, map) {
             return None;
         }
         let left = |of: &StatFs| of.bytes_available as f64 / of.bytes_total.max(1) as f64;
@@ -277,7 +277,8 @@ impl Control {
         let shards = self.shards.iter().map(|shard| &shard.space.statfs).enumerate();
         let (number, fullest) = shards.min_by(by_room)?;
         Some(format!(
-            "shard {number} of its store's {} is {:.0}% full, the whole store {:.0}%: a PG's objects stay in its shard; more              PGs in the pools with most of the data spread them better",
+            "shard {number} of its store's {} is {:.0}% full, the whole store {:.0}%: a PG's objects stay in its shard; more \
+             PGs in the pools with most of the data spread them better",
             self.shards.len(),
             100.0 * (1.0 - left(fullest)),
             100.0 * (1.0 - left(&all)),
