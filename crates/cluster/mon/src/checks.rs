@@ -154,8 +154,7 @@ impl Mon {
                 .find(|bit| entry.state & bit != 0);
             if let Some(bit) = bit {
                 found.entry(bit).or_default().push(format!("osd.{} is {}", id.0, full_name(bit)));
-                let alerts = self.pgmap.osds.get(&id.0).and_then(|stat| stat.os_alerts.get(&id));
-                let shard = alerts.and_then(|alerts| alerts.get(FULLEST_SHARD_ALERT));
+                let shard = self.alert(id.0, FULLEST_SHARD_ALERT);
                 shards.entry(bit).or_default().extend(shard.map(|words| format!("osd.{}: {words}", id.0)));
                 below.extend(self.short_below(id.0));
             }

@@ -10,12 +10,18 @@ use crate::mon::Mon;
 const NAMED_MAX: usize = 10;
 
 impl Mon {
+    /// What an OSD's last report says under the name of an alert.
+    pub(crate) fn alert(&self, osd: i32, name: &str) -> Option<&str> {
+        let alerts = self.pgmap.osds.get(&osd)?.os_alerts.get(&OsdId(osd))?;
+        alerts.get(name).map(String::as_str)
+    }
+
     /// What an OSD that is up reports of operations that take too long, if there are any.
     fn slow_ops(&self, osd: i32) -> Option<SlowOps> {
         let is_up = self.osdmap.osd(OsdId(osd)).is_some_and(|entry| entry.is_up());
-        let alerts = self.pgmap.osds.get(&osd).filter(|_| is_up)?.os_alerts.get(&OsdId(osd))?;
+        let alert = self.alert(osd, SlowOps::ALERT).filter(|_| is_up)?;
         // An alert that says something else is no such report.
-        alerts.get(SlowOps::ALERT)?.parse::<SlowOps>().ok().filter(|slow| slow.count > 0)
+        alert.parse::<SlowOps>().ok().filter(|slow| slow.count > 0)
     }
 
     /// How many they are.
