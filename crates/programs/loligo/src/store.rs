@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(stores) => stores,
         Err(reason) => return fail(&reason),
     };
-    let (mut all, mut clean) = (Vec::new(), true);
+    let (mut all, mut clean, mut found) = (Vec::new(), true, false);
     for (osd, dir) in stores {
         let report = match &args.command {
             Command::Fsck { deep, repair, .. } => fsck(osd, &dir, *deep, *repair),
@@ -109,17 +109,18 @@ pub fn run(args: &Args) -> ExitCode {
         };
         let report = report.unwrap_or_else(|error| json!({ "error": error }));
         clean &= report["error"].is_null() && report["problems"].as_array().is_none_or(Vec::is_empty);
+        found |= report["objects"].as_array().is_some_and(|objects| !objects.is_empty());
         if of.format == "plain" {
             plain(osd, &report);
         }
         all.push((format!("osd.{osd}"), report));
     }
     if of.format == "json" {
-        output::line(format_args!("{:#}", Value::Object(all.iter().cloned().collect())));
+        output::line(format_args!("{:#}", Value::Object(all.into_iter().collect())));
     }
     if let Command::Dump { object: Some(name), .. } = &args.command
         && clean
-        && !all.iter().any(|(_, report)| report["objects"].as_array().is_some_and(|found| !found.is_empty()))
+        && !found
     {
         return fail(&format!("no store here has an object '{name}'"));
     }
