@@ -223,7 +223,7 @@ pub struct CollectionStat {
 }
 
 impl CollectionStat {
-    /// Whether it is no [`UNFINISHED`] one.
+    /// Whether its info is not [`UNFINISHED`].
     pub fn is_whole(&self) -> bool {
         *self.info != *UNFINISHED
     }

@@ -62,7 +62,7 @@ fn memory_stays_within_its_bound_however_many_objects_there_are() {
     assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
 }
 
-/// Each checkpoint writes pages anew: what they were before is of no use to anyone.
+/// A checkpoint writes changed pages to new blocks; no later search reads the former ones.
 #[test]
 fn pages_that_a_checkpoint_has_replaced_leave_memory() {
     let options = Options { changes_bytes_max: 256 << 10, cache_bytes: 64 << 20, ..Options::default() };
