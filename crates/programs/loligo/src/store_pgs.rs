@@ -216,10 +216,7 @@ fn pgs(store: &mut AnyStore) -> Result<Vec<Value>, store::StoreError> {
             count += 1;
             Ok(())
         })?;
-        let finished = match store.read(ReadRequest::Collection { collection })? {
-            ReadOutcome::Collection(stat) => stat.is_none_or(|stat| stat.is_whole()),
-            other => return Err(blockfile::unexpected(&other)),
-        };
+        let finished = storetool::is_whole(store, collection)? != Some(false);
         rows.push(json!({ "pg": pg.to_string(), "objects": count, "finished": finished }));
     }
     Ok(rows)

@@ -79,8 +79,11 @@ fn known<S: ObjectStore>(store: &mut Blocking<S>) -> Result<Salvaged, PgError> {
     salvage(read).map_err(PgError::Maps)
 }
 
-/// Whether a collection is there, and whether it is whole.
-fn state<S: ObjectStore>(
+/// Whether a collection is whole; `None` if it is not there.
+///
+/// # Errors
+/// The store's.
+pub fn is_whole<S: ObjectStore>(
     store: &mut Blocking<S>,
     collection: CollectionId,
 ) -> Result<Option<bool>, StoreError> {
@@ -102,7 +105,7 @@ pub fn export<S: ObjectStore>(
     on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
 ) -> Result<Progress, PgError> {
     let collection = CollectionId::Pg(pg.into());
-    match state(store, collection)? {
+    match is_whole(store, collection)? {
         None => return Err(PgError::NoPg(pg)),
         Some(false) => return Err(PgError::Unfinished(pg)),
         Some(true) => {}
@@ -152,7 +155,7 @@ pub fn import<S: ObjectStore>(
     }
     check_maps(store, &header, other_cluster)?;
     let collection = CollectionId::Pg(header.pg.into());
-    match state(store, collection)? {
+    match is_whole(store, collection)? {
         None => {}
         Some(false) => remove_collection(store, collection)?,
         Some(true) => return Err(PgError::Exists(header.pg)),
@@ -162,7 +165,7 @@ pub fn import<S: ObjectStore>(
         // A kill would have left the same; the next import removes it.
         Err(ended @ PgError::Ended(_)) => Err(ended),
         Err(error) => {
-            if state(store, collection)? == Some(false) {
+            if is_whole(store, collection)? == Some(false) {
                 remove_collection(store, collection)?;
             }
             Err(error)
