@@ -240,6 +240,24 @@ def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores on devices")
 
 
+def test_what_objects_names_and_maps_take_is_metadata_to_ceph_osd_df(t):
+    _, client = started(t, "--osds", "1", "--set", "osd_mon_report_interval=0.2")
+    client.ceph("osd", "pool", "set", POOL, "size", "1", "--yes-i-really-mean-it")
+
+    def used(*kinds):
+        node = client.ceph_json("osd", "df")["nodes"][0]
+        return [node[f"kb_used{kind}"] for kind in kinds]
+
+    until(lambda: used("")[0] > 0, "the OSD reports its space")
+    data, meta = used("_data", "_meta")
+    client.rados("-p", POOL, "bench", "20", "write", "-b", "4096", "-t", "16", "--max-objects", "500", "--no-cleanup")
+    # The data are counted exactly; maps of the cluster that come meanwhile are objects, too.
+    until(lambda: 2000 <= used("_data")[0] - data <= 2100, f"500 objects of 4 KiB beside {data} KiB")
+    whole, now_data, omap, now_meta = used("", "_data", "_omap", "_meta")
+    expect(now_meta > meta + 200, f"metadata of 500 objects: {meta} before and {now_meta}")
+    expect(abs(whole - now_data - omap - now_meta) <= 2, f"the parts of {whole}: {now_data}, {omap}, {now_meta}")
+
+
 def compressible(size):
     """Bytes of which one in three is random, sixteen at a time."""
     block = b"".join(os.urandom(16) + b"a" * 32 for _ in range(1 << 12))

@@ -227,8 +227,8 @@ impl Mon {
         type Pick = fn(&messages::StoreStatfs) -> u64;
         const SPACE: [(&str, Pick); 3] = [
             ("total_bytes", |space| space.total),
-            ("total_used_bytes", |space| space.allocated.max(0) as u64),
-            ("total_used_raw_bytes", |space| space.total.saturating_sub(space.available)),
+            ("total_used_bytes", |space| space.used_raw()),
+            ("total_used_raw_bytes", |space| space.used_raw()),
         ];
         let all = self.pgmap.space(|_| true);
         let classes = crate::command::status::classes(self);

@@ -218,7 +218,7 @@ impl Control {
         let space = self.statfs();
         let used = space.bytes_total.saturating_sub(space.bytes_available);
         let packed = space.all_compressed();
-        let data_stored = space.bytes_used.saturating_sub(packed.allocated) + packed.original;
+        let data_stored = space.data_bytes.saturating_sub(packed.allocated) + packed.original;
         let load = self.report.load;
         let before = std::mem::replace(&mut self.report.reported_latency, load.commit_latency);
         let latency = (load.commit_latency - before).mean().as_nanos() as u64;
@@ -226,9 +226,9 @@ impl Control {
             statfs: StoreStatfs {
                 total: space.bytes_total,
                 available: space.bytes_available,
-                allocated: space.bytes_used as i64,
+                allocated: space.data_bytes as i64,
                 data_stored: data_stored as i64,
-                internal_metadata: used.saturating_sub(space.bytes_used) as i64,
+                internal_metadata: used.saturating_sub(space.data_bytes) as i64,
                 ..compressed(packed)
             },
             up_from: self.up_epoch,
