@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
-use store::Compressed;
+use store::{Compressed, StoreError};
 use types::PoolId;
 
 use crate::ENTRY_BYTES;
@@ -17,7 +17,7 @@ use crate::records::{
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
 use crate::store::BlockStore;
-use crate::tree::Layer;
+use crate::tree::{Gap, Layer};
 
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
@@ -34,6 +34,8 @@ pub struct Mapped {
 pub struct Checker {
     /// Where it goes on.
     from: Key,
+    /// The keys ahead of it that can't be read.
+    gap: Option<Gap>,
     /// Collections by their keys without the table.
     collections: BTreeMap<Key, Shape>,
     /// The parts of spaces that collections have, by space and first reversed hash.
@@ -54,6 +56,14 @@ pub struct Checker {
     problems: Vec<String>,
 }
 
+/// An object by its name, anything else by its key.
+fn named(key: &[u8]) -> String {
+    match object_of(key).filter(|_| key.first() == Some(&table::ONODE)) {
+        Some(object) => format!("object {object}"),
+        None => format!("key {key:02x?}"),
+    }
+}
+
 impl Checker {
     pub fn new() -> Self {
         Self::default()
@@ -63,23 +73,32 @@ impl Checker {
     pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
         store.pages_held = false;
         loop {
-            match store.tables.next(&Layer::new(), &self.from, None) {
+            let end = self.gap.as_ref().map(|gap| gap.low.clone());
+            match store.tables.next(&Layer::new(), &self.from, end.as_deref()) {
                 Ok(Some((key, value))) => {
                     self.look_at(&key, &value);
                     self.from = key;
                     self.from.push(0);
                 }
-                Ok(None) => break,
+                Ok(None) => match self.gap.take().map(|gap| gap.high) {
+                    Some(Some(behind)) => self.from = behind,
+                    Some(None) | None => break,
+                },
                 Err(Stop::Pages(missing)) => {
                     store.read_held_pages(missing);
                     return None;
                 }
-                Err(Stop::Error(error)) => {
-                    self.is_partial = true;
-                    self.problems
-                        .push(format!("{error}; what lies behind key {:02x?} was not checked", self.from));
-                    break;
-                }
+                Err(Stop::Error(error)) => match store.tables.gap(&self.from) {
+                    Ok(gap) => {
+                        if !self.leave_out(&error, gap) {
+                            break;
+                        }
+                    }
+                    Err(missing) => {
+                        store.read_held_pages(missing);
+                        return None;
+                    }
+                },
                 Err(other) => {
                     self.is_partial = true;
                     self.problems.push(format!("a search behind key {:02x?} wants {other:?}", self.from));
@@ -93,6 +112,25 @@ impl Checker {
             self.compare(store);
         }
         Some(std::mem::take(&mut self.problems))
+    }
+
+    /// Notes that keys can't be read. Returns whether the check can go on behind them.
+    fn leave_out(&mut self, error: &StoreError, gap: Option<Gap>) -> bool {
+        self.is_partial = true;
+        // A page that is met again, or that has no key left to look at, leads nowhere.
+        let goes_on =
+            |gap: &Gap| self.gap.is_none() && gap.high.as_ref().is_none_or(|high| *high > self.from);
+        let gap = gap.filter(goes_on);
+        let not_checked = match &gap {
+            Some(Gap { low, high: Some(high) }) => {
+                format!("{} and what follows, before {},", named(low), named(high))
+            }
+            Some(Gap { low, high: None }) => format!("{} and what follows", named(low)),
+            None => format!("what follows {}", named(&self.from)),
+        };
+        self.problems.push(format!("{error}; {not_checked} could not be checked"));
+        self.gap = gap;
+        self.gap.is_some()
     }
 
     fn look_at(&mut self, key: &[u8], value: &[u8]) {
@@ -160,7 +198,9 @@ impl Checker {
         };
         let hash = u64::from(object.hobj.hash.reverse_bits());
         let part = self.parts.range(..=(space, hash)).next_back();
-        if !part.is_some_and(|(_, part)| part.space == space && part.hashes.contains(&hash)) {
+        let is_in = part.is_some_and(|(_, part)| part.space == space && part.hashes.contains(&hash));
+        // Its collection may be among what can't be read.
+        if !is_in && !self.is_partial {
             self.problems.push(format!("object {object} in space {space} is in no collection"));
         }
     }

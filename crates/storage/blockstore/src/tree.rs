@@ -221,6 +221,13 @@ impl Found {
     }
 }
 
+/// Keys whose page can't be read: from `low` on, before `high` if others follow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    pub low: Key,
+    pub high: Option<Key>,
+}
+
 impl Tree {
     pub fn levels(&self) -> u8 {
         self.root.as_ref().map_or(0, |(levels, _)| *levels)
@@ -262,6 +269,36 @@ impl Tree {
             0 => Ok(Some(page)),
             _ => Err(damaged("a page of the tree is on the wrong level")),
         }
+    }
+
+    /// The keys of the first page that can't be read or is in the wrong place, among those that have the keys from one on.
+    ///
+    /// # Errors
+    /// Pages have to be read first.
+    fn gap(&self, pages: &Pages, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
+        let Some((levels, root)) = &self.root else { return Ok(None) };
+        let mut from = Some(Key::from_slice(from));
+        while let Some(key) = from {
+            let (mut low, mut high) = (Key::default(), None);
+            let (mut found, mut level) = (pages.get(root), *levels);
+            loop {
+                let page = match found {
+                    Ok(page) if page.level + 1 == level => page,
+                    Err(Stop::Pages(missing)) => return Err(missing),
+                    _ => return Ok(Some(Gap { low, high })),
+                };
+                level = page.level;
+                if level == 0 {
+                    break;
+                }
+                let Some(place) = page.place(&key) else { return Ok(Some(Gap { low, high })) };
+                low = Key::from_slice(page.key(place));
+                high = if place + 1 < page.len() { Some(Key::from_slice(page.key(place + 1))) } else { high };
+                found = pages.find(page.value_bytes(place));
+            }
+            from = high;
+        }
+        Ok(None)
     }
 
     /// The values of keys, which ascend.
@@ -483,6 +520,14 @@ impl Tables {
         let layers = layers.map(|layer| layer.map(|layer| layer.range::<[u8], _>(bounds).peekable()));
         let tree = self.tree.cursor(&self.pages, start, end)?;
         Ok(Merged { layers, tree, below: None, end })
+    }
+
+    /// The first keys from `from` on that can't be read, if a page is the reason.
+    ///
+    /// # Errors
+    /// Pages have to be read first.
+    pub fn gap(&self, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
+        self.tree.gap(&self.pages, from)
     }
 
     /// Puts changes on top of everything.
