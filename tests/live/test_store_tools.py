@@ -211,6 +211,13 @@ def pgs_go_through_files(t, *args):
            "a PG that is there")
     expect("not in the store" in loligo(cluster, *of, "--pg", "99.0", "--file", t.path("no"), code=1), "no such PG")
     expect(not os.path.exists(t.path("no")), "no file of a PG that is not there")
+    said = loligo(cluster, *of, "--pg", pgs[0], "--file", t.path(f"pg-{pgs[1]}"), code=1)
+    expect("exists already" in said, f"a file that is there: {said}")
+    said = loligo(cluster, "store", "list", cluster.dir, *osd, "--pg", "99.0", code=1)
+    expect("PG 99.0 is not in the store" in said, said)
+    # osd.0 runs: what can't be listed is said, and the others are.
+    said = loligo(cluster, "store", "list", cluster.dir, code=1)
+    expect("osd.0: " in said and all(f"osd.1   {pg} " in said for pg in pgs), f"the PGs of all stores: {said}")
     # A new disk.
     loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
     until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")

@@ -50,7 +50,7 @@ enum Command {
     /// Put a PG from a file into an OSD that has none of its number.
     #[command(after_help = store_pgs::IMPORT_HELP)]
     Import(store_pgs::ImportArgs),
-    /// List the PGs of an OSD, or the objects of a PG.
+    /// List the PGs of OSDs, or the objects of a PG.
     List(store_pgs::ListArgs),
     /// Let a store have the rest of its file or device, which has grown.
     #[command(after_help = store_expand::HELP)]

@@ -1,17 +1,17 @@
 //! `loligo store export`, `import` and `list`: PGs of OSDs that do not run.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use blockfile::Owner;
-use host::{DirState, StoreKind};
+use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{CollectionId, ReadOutcome, ReadRequest};
-use storetool::{AnyStore, Ended, Progress};
+use storetool::{AnyStore, Ended, PgError, Progress};
 use text::format_bytes;
 use types::{GHObject, PgId};
 
@@ -68,8 +68,15 @@ pub struct ImportArgs {
 
 #[derive(clap::Args)]
 pub struct ListArgs {
-    #[command(flatten)]
-    of: Of,
+    /// The cluster's directory. Neither the cluster nor an OSD that is listed may run.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// This OSD's store alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
+    osd: Option<u32>,
+    /// `plain` or `json`.
+    #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
+    format: String,
     /// The objects of this PG; without it, the PGs.
     #[arg(long, value_name = "PGID", value_parser = pg)]
     pg: Option<PgId>,
@@ -79,22 +86,34 @@ fn pg(text: &str) -> Result<PgId, String> {
     text.parse().map_err(|_| "give a PG as pool.number, the number in hexadecimal: 1.2a".to_owned())
 }
 
-/// Opens the OSD's store.
-fn open(of: &Of) -> Result<(AnyStore, Owner), String> {
-    let (dir, osd) = (of.dir.display(), of.osd);
-    let description = match host::inspect(&of.dir).map_err(|error| error.to_string())? {
-        DirState::Cluster(description) => description,
-        DirState::Empty | DirState::Unfinished => return Err(format!("{dir}: no cluster here")),
-    };
+fn described(dir: &Path) -> Result<Description, String> {
+    match host::inspect(dir).map_err(|error| error.to_string())? {
+        DirState::Cluster(description) => Ok(*description),
+        DirState::Empty | DirState::Unfinished => Err(format!("{}: no cluster here", dir.display())),
+    }
+}
+
+/// Opens an OSD's store.
+fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
+    let description = described(dir)?;
+    let name = dir.display();
     if osd >= description.osds {
-        return Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
+        return Err(format!("{name} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
     }
     let kind = description.store_of(osd);
     if kind == StoreKind::Mem {
-        return Err(format!("osd.{osd} of {dir} has the store 'mem', which keeps nothing"));
+        return Err(format!("osd.{osd} of {name} has the store 'mem', which keeps nothing"));
     }
-    let at = of.dir.join(format!("osd.{osd}"));
+    let at = dir.join(format!("osd.{osd}"));
     storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
+}
+
+/// What failed: the file is named as the caller has named it.
+fn reason(osd: u32, file: &str, error: &PgError) -> String {
+    match error {
+        PgError::Stream(error) => format!("{file}: {error}"),
+        other => format!("osd.{osd}: {other}"),
+    }
 }
 
 /// Says how far it is, now and then.
@@ -130,8 +149,12 @@ fn done(
 
 pub fn export(args: &ExportArgs) -> ExitCode {
     let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
-    let exported = open(&args.of).and_then(|(mut store, owner)| {
-        let at = |error: io::Error| format!("{}: {error}", args.file.display());
+    let name = if to_stdout { "standard output".to_owned() } else { args.file.display().to_string() };
+    let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
+        let at = |error: io::Error| match error.kind() {
+            ErrorKind::AlreadyExists => format!("{name} exists already, and is not written over"),
+            _ => format!("{name}: {error}"),
+        };
         let file = match to_stdout {
             true => None,
             false => Some(File::create_new(&args.file).map_err(at)?),
@@ -141,7 +164,7 @@ pub fn export(args: &ExportArgs) -> ExitCode {
             Some(file) => Box::new(file),
         };
         let done = storetool::export(&mut store, &owner, pg, BufWriter::new(out), &mut progress(osd));
-        let done = done.map_err(|error| format!("osd.{osd}: {error}"));
+        let done = done.map_err(|error| reason(osd, &name, &error));
         let done =
             done.and_then(|done| file.as_ref().map_or(Ok(done), |f| f.sync_all().map_err(at).map(|()| done)));
         if done.is_err() && file.is_some() {
@@ -157,17 +180,16 @@ pub fn export(args: &ExportArgs) -> ExitCode {
 }
 
 pub fn import(args: &ImportArgs) -> ExitCode {
-    let osd = args.of.osd;
-    let imported = open(&args.of).and_then(|(mut store, owner)| {
-        let input: Box<dyn Read> = match args.file == Path::new("-") {
+    let (osd, from_stdin) = (args.of.osd, args.file == Path::new("-"));
+    let name = if from_stdin { "standard input".to_owned() } else { args.file.display().to_string() };
+    let imported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
+        let input: Box<dyn Read> = match from_stdin {
             true => Box::new(io::stdin().lock()),
-            false => {
-                Box::new(File::open(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?)
-            }
+            false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
         };
         let (input, other) = (BufReader::new(input), args.other_cluster);
         let done = storetool::import(&mut store, &owner, input, other, &mut progress(osd));
-        done.map_err(|error| format!("osd.{osd}: {error}"))
+        done.map_err(|error| reason(osd, &name, &error))
     });
     match imported {
         Ok((header, progress)) => done(&args.of, "imported", header.pg, progress, false),
@@ -175,36 +197,76 @@ pub fn import(args: &ImportArgs) -> ExitCode {
     }
 }
 
-pub fn list(args: &ListArgs) -> ExitCode {
-    let listed = open(&args.of).and_then(|(mut store, _)| {
-        let listed = match args.pg {
-            None => pgs(&mut store),
-            Some(pg) => objects(&mut store, CollectionId::Pg(pg.into())),
-        };
-        listed.map_err(|error| format!("osd.{}: {error}", args.of.osd))
-    });
-    let rows = match listed {
-        Ok(rows) => rows,
-        Err(reason) => return fail(&reason),
+/// What an OSD's store has of that which is asked for; `None` if it has no such PG.
+fn listed(args: &ListArgs, osd: u32) -> Result<Option<Vec<Value>>, String> {
+    let (mut store, _) = open(&args.dir, osd)?;
+    let rows = match args.pg.map(|pg| CollectionId::Pg(pg.into())) {
+        None => pgs(&mut store).map(Some),
+        Some(pg) => match storetool::is_whole(&mut store, pg) {
+            Ok(None) => Ok(None),
+            Ok(Some(_)) => objects(&mut store, pg).map(Some),
+            Err(error) => Err(error),
+        },
     };
-    if args.of.format == "json" {
-        output::line(format_args!("{:#}", Value::Array(rows)));
-        return ExitCode::SUCCESS;
+    let mut rows = rows.map_err(|error| format!("osd.{osd}: {error}"))?;
+    rows.iter_mut().flatten().for_each(|row| row["osd"] = osd.into());
+    Ok(rows)
+}
+
+/// A row of a list, for people.
+fn line(row: &Value) -> String {
+    let text = |name: &str| row[name].as_str().unwrap_or_default();
+    let left = match row["finished"].as_bool() {
+        Some(false) => ", an import that did not get to its end: import it again",
+        _ => "",
+    };
+    match row["object"].as_str() {
+        None => format!("{:<12} {} objects{left}", text("pg"), row["objects"]),
+        Some(object) => format!("{object} {}", row["bytes"]),
     }
-    for row in rows {
-        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        match args.pg {
-            None => {
-                let left = match row["finished"].as_bool() {
-                    Some(false) => ", an import that did not get to its end: import it again",
-                    _ => "",
-                };
-                output::line(format_args!("{:<12} {} objects{left}", text("pg"), row["objects"]));
+}
+
+pub fn list(args: &ListArgs) -> ExitCode {
+    let osds = match (args.osd, described(&args.dir)) {
+        (Some(osd), _) => osd..osd + 1,
+        (None, Ok(description)) => 0..description.osds,
+        (None, Err(reason)) => return fail(&reason),
+    };
+    let (mut rows, mut is_there, mut failed) = (Vec::new(), args.pg.is_none(), false);
+    for osd in osds {
+        match listed(args, osd) {
+            Ok(found) => {
+                is_there |= found.is_some();
+                rows.extend(found.into_iter().flatten());
             }
-            Some(_) => output::line(format_args!("{} {}", text("object"), row["bytes"])),
+            // The others may be of use.
+            Err(reason) => {
+                fail(&reason);
+                failed = true;
+            }
         }
     }
-    ExitCode::SUCCESS
+    match args.format.as_str() {
+        _ if rows.is_empty() && (failed || !is_there) => {}
+        "json" => output::line(format_args!("{:#}", Value::Array(rows))),
+        _ => {
+            for row in rows {
+                match args.osd {
+                    Some(_) => output::line(format_args!("{}", line(&row))),
+                    None => {
+                        let osd = format!("osd.{}", row["osd"]);
+                        output::line(format_args!("{osd:<7} {}", line(&row)));
+                    }
+                }
+            }
+        }
+    }
+    match args.pg.filter(|_| !is_there && !failed) {
+        Some(pg) if args.osd.is_some() => fail(&format!("PG {pg} is not in the store")),
+        Some(pg) => fail(&format!("PG {pg} is in no store here")),
+        None if failed => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    }
 }
 
 fn pgs(store: &mut AnyStore) -> Result<Vec<Value>, store::StoreError> {
