@@ -1,7 +1,7 @@
 //! Objects as placement groups and stores name them.
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write};
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 
@@ -100,7 +100,7 @@ impl PartialOrd for HObject {
 }
 
 impl fmt::Display for HObject {
-    /// Ceph's form: `POOL:BITREVERSED-HASH:NAMESPACE:KEY:NAME:SNAP`.
+    /// Ceph's form: `POOL:BITREVERSED-HASH:NAMESPACE:KEY:NAME:SNAP`, names [`Escaped`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.max {
             return f.write_str("MAX");
@@ -109,9 +109,24 @@ impl fmt::Display for HObject {
             return f.write_str("MIN");
         }
         let reversed = self.bitwise_key();
-        write!(f, "{}:{reversed:08x}:{}:{}:{}:{}", self.pool, self.nspace, self.key, self.name, self.snap)
+        let [nspace, key, name] = [&self.nspace, &self.key, &self.name].map(Escaped);
+        write!(f, "{}:{reversed:08x}:{nspace}:{key}:{name}:{}", self.pool, self.snap)
     }
 }
+
+/// A name with `%` and two hexadecimal digits in place of a byte that is no printable ASCII or means something in an object's
+/// form, as Ceph writes a hobject_t.
+struct Escaped<'a>(&'a Name);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_bytes().iter().try_for_each(|byte| match byte {
+            b' '..=b'~' if !b"%:/".contains(byte) => f.write_char(char::from(*byte)),
+            byte => write!(f, "%{byte:02x}"),
+        })
+    }
+}
+
 impl fmt::Debug for HObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -276,6 +291,12 @@ mod tests {
         ];
         assert!(list.is_sorted(), "{list:?}");
         assert!(GHObject::pgmeta(PoolId(1), 0, ShardId::NONE) < list[1].clone().into());
+    }
+
+    #[test]
+    fn an_object_is_one_word_of_printable_ascii_but_for_spaces() {
+        let odd = HObject::head(PoolId(1), "n:s".into(), "k/".into(), Name::from(&b"a%\n \xff\x7f~"[..]), 8);
+        assert_eq!(odd.to_string(), "1:10000000:n%3as:k%2f:a%25%0a %ff%7f~:head");
     }
 
     #[test]
