@@ -53,8 +53,9 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
     let no_store = |why: String| OpenError::NotAStore { path: path.into(), why };
     let bytes = match label_bytes(path) {
         Ok(bytes) => bytes,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
-            return Err(no_store(error.to_string()));
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_store(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(no_store("it is too short to have a label".to_owned()));
         }
         Err(error) => return Err(OpenError::Io { path: path.into(), error }),
     };
