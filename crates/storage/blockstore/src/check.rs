@@ -7,7 +7,8 @@ use store::{Compressed, StoreError};
 use types::PoolId;
 
 use crate::ENTRY_BYTES;
-use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot};
+use crate::block_uses::{BlockUses, Uses};
+use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
 use crate::layout::BLOCK;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
@@ -21,13 +22,6 @@ use crate::tree::{Gap, Layer};
 
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
-
-/// How often a block is mapped, and how often as shared.
-#[derive(Default)]
-pub struct Mapped {
-    pub times: u32,
-    shared: u32,
-}
 
 /// A check under way. It reads no data, and sees what is queued: nothing may be queued while it runs.
 #[derive(Default)]
@@ -44,9 +38,9 @@ pub struct Checker {
     /// Numbers of objects, and of omaps that have one of their own.
     pub(crate) onodes: BTreeSet<u64>,
     pub(crate) objects: u64,
-    /// Numbers of objects that something belongs to.
-    pub(crate) numbers: BTreeSet<u64>,
-    pub(crate) mapped: BTreeMap<u64, Mapped>,
+    /// Numbers of objects that something belongs to, ascending, each once.
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) mapped: BlockUses,
     pub(crate) counts: BTreeMap<u64, u32>,
     pub(crate) metadata_bytes: u64,
     /// What is compressed, by what objects map.
@@ -69,9 +63,18 @@ impl Checker {
         Self::default()
     }
 
+    /// Numbers that something belongs to, of no object and nothing dead.
+    pub(crate) fn ownerless(&self) -> impl Iterator<Item = u64> {
+        let numbers = self.numbers.iter().copied();
+        numbers.filter(|number| !self.onodes.contains(number) && !self.dead.contains_key(number))
+    }
+
     /// What was found, a sentence each; `None` while pages are read: turn the store and ask again.
     pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
-        store.pages_held = false;
+        let began = store.begin_check();
+        if self.from.is_empty() {
+            self.mapped = BlockUses::below(store.space.numbers());
+        }
         loop {
             let end = self.gap.as_ref().map(|gap| gap.low.clone());
             match store.tables.next(&Layer::new(), &self.from, end.as_deref()) {
@@ -85,7 +88,7 @@ impl Checker {
                     Some(None) | None => break,
                 },
                 Err(Stop::Pages(missing)) => {
-                    store.read_held_pages(missing);
+                    store.read_for_check(missing, began);
                     return None;
                 }
                 Err(Stop::Error(error)) => match store.tables.gap(&self.from) {
@@ -95,7 +98,7 @@ impl Checker {
                         }
                     }
                     Err(missing) => {
-                        store.read_held_pages(missing);
+                        store.read_for_check(missing, began);
                         return None;
                     }
                 },
@@ -228,20 +231,16 @@ impl Checker {
             self.problems.push(format!("key {key:02x?} has no number"));
             return Ok(());
         };
-        self.numbers.insert(number);
+        if self.numbers.last() != Some(&number) {
+            self.numbers.push(number);
+        }
         if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
             return Ok(());
         }
         let chunk = Chunk::decode(value)?;
         chunk.blobs.iter().for_each(|blob| self.look_at_blob(number, blob));
-        chunk.slots.values().for_each(|slot| self.look_at_slot(slot));
+        chunk.slots.values().for_each(|slot| self.mapped.note(slot));
         Ok(())
-    }
-
-    fn look_at_slot(&mut self, slot: &Slot) {
-        let mapped = self.mapped.entry(slot.block).or_default();
-        mapped.times += 1;
-        mapped.shared += u32::from(slot.shared);
     }
 
     fn look_at_blob(&mut self, number: u64, blob: &Blob) {
@@ -252,34 +251,36 @@ impl Checker {
         }
         let of_pool = self.packed.entry(blob.pool).or_default();
         of_pool.original += u64::from(blob.live.count_ones()) * BLOCK;
-        if blob.stored.first().is_some_and(|slot| !self.mapped.contains_key(&slot.block)) {
+        if blob.stored.first().is_some_and(|slot| self.mapped.get(slot.block).is_none()) {
             of_pool.stored += u64::from(blob.bytes);
             of_pool.allocated += blob.stored.len() as u64 * BLOCK;
         }
         // One chunk may have the same blob twice: two parts of it were cloned, one after the other.
-        blob.stored.iter().for_each(|slot| self.look_at_slot(slot));
+        blob.stored.iter().for_each(|slot| self.mapped.note(slot));
     }
 
     /// Compares what was gathered.
     fn compare<Q: DeviceQueue>(&mut self, store: &BlockStore<Q>) {
-        let problems = &mut self.problems;
-        for number in self.numbers.difference(&self.onodes).filter(|number| !self.dead.contains_key(number)) {
+        let mut problems = std::mem::take(&mut self.problems);
+        for number in self.ownerless() {
             problems.push(format!("no object has the number {number}, but something belongs to it"));
         }
-        for (block, mapped) in &self.mapped {
-            let counted = self.counts.get(block).copied().unwrap_or(1);
-            if counted != mapped.times {
-                problems
-                    .push(format!("block {block} is mapped {} times and counted {counted}", mapped.times));
+        let mut mapped_blocks = 0;
+        for block in self.mapped.blocks() {
+            mapped_blocks += 1;
+            let Uses { times, shared } = self.mapped.get(block).unwrap_or_default();
+            let counted = self.counts.get(&block).copied().unwrap_or(1);
+            if counted != times {
+                problems.push(format!("block {block} is mapped {times} times and counted {counted}"));
             }
-            if mapped.times > 1 && mapped.shared != mapped.times {
+            if times > 1 && shared != times {
                 problems.push(format!("block {block} is shared, and not everywhere said to be"));
             }
-            if !store.space.holds_data(*block) {
+            if !store.space.holds_data(block) {
                 problems.push(format!("block {block} is mapped, and free by the bitmap"));
             }
         }
-        if let Some(block) = self.counts.keys().find(|block| !self.mapped.contains_key(block)) {
+        if let Some(block) = self.counts.keys().find(|block| self.mapped.get(**block).is_none()) {
             problems.push(format!("block {block} is counted, and nothing maps it"));
         }
         let counted = &store.packer.counted;
@@ -290,7 +291,7 @@ impl Checker {
             }
         }
         let numbers = [
-            ("blocks with data", self.mapped.len() as u64, store.space.data_blocks()),
+            ("blocks with data", mapped_blocks, store.space.data_blocks()),
             ("objects", self.objects, store.counters.objects),
             ("bytes of metadata", self.metadata_bytes, store.counters.metadata_bytes),
         ];
@@ -313,5 +314,6 @@ impl Checker {
         if store.checkpoint.is_none() && taken != known {
             problems.push(format!("{taken} blocks are taken, {known} are known"));
         }
+        self.problems = problems;
     }
 }

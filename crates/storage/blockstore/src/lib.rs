@@ -23,6 +23,7 @@ mod batch;
 mod bitmap;
 mod block_index;
 mod block_runs;
+mod block_uses;
 mod cache;
 mod cached_runs;
 mod capacity;

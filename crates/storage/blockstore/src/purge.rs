@@ -121,14 +121,14 @@ impl Context<'_> {
 impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether a turn would bring the removal on.
     pub(crate) fn purge_runs(&self) -> bool {
-        self.purge.wanted && self.purge.waits == Waits::Nothing && self.is_quiet() && !self.pages_held
+        self.purge.wanted && self.purge.waits == Waits::Nothing && self.is_quiet() && self.held_from.is_none()
     }
 
     /// Does one step if no record is in flight: so it fills no log alone.
     pub(crate) fn purge_work(&mut self) {
         let waits = !self.purge.wanted || self.purge.waits != Waits::Nothing || self.flight.is_some();
         // A check looks at what is there: nothing may change meanwhile.
-        if waits || self.stopped || self.pages_held {
+        if waits || self.stopped || self.held_from.is_some() {
             return;
         }
         self.purge.tried = self.tables.pages.clock();

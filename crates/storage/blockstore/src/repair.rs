@@ -29,7 +29,7 @@ impl Checker {
     /// # Errors
     /// Metadata can't be read, now or by the check, or the store has no room. Nothing was changed.
     pub fn repair<Q: DeviceQueue>(&self, store: &mut BlockStore<Q>) -> Option<Result<(), StoreError>> {
-        store.pages_held = false;
+        let began = store.begin_check();
         if self.is_partial {
             // What is not known to be mapped would be given up, with all that is there.
             return Some(Err(StoreError::Damaged(PARTIAL.to_owned())));
@@ -50,7 +50,7 @@ impl Checker {
         };
         match stop {
             Stop::Pages(pages) => {
-                store.read_held_pages(pages);
+                store.read_for_check(pages, began);
                 None
             }
             Stop::LogRoom | Stop::NextRecord => {
@@ -69,8 +69,8 @@ impl Checker {
         context.counters.objects = self.objects;
         context.counters.metadata_bytes = self.metadata_bytes;
         context.counters.next_number = context.counters.next_number.max(last + 1);
-        for number in self.numbers.difference(&self.onodes).filter(|number| !self.dead.contains_key(number)) {
-            context.put(dead_key(*number), Dead::All.encode())?;
+        for number in self.ownerless() {
+            context.put(dead_key(number), Dead::All.encode())?;
         }
         self.change_counts(context)?;
         for pool in self.packed.keys().chain(context.packer.counted.keys()) {
@@ -78,14 +78,14 @@ impl Checker {
             let after = self.packed.get(pool).copied().unwrap_or_default();
             context.packed.insert(*pool, Change::between(before, after));
         }
-        for block in self.mapped.keys() {
-            if !context.space.holds_data(*block) && context.space.take([*block]) {
-                context.fresh.insert(Run { start: *block, count: 1 });
+        for block in self.mapped.blocks() {
+            if !context.space.holds_data(block) && context.space.take([block]) {
+                context.fresh.insert(Run { start: block, count: 1 });
             }
         }
         let mut at = context.space.next_data(0);
         while at < context.space.numbers() {
-            if !self.mapped.contains_key(&at) {
+            if self.mapped.get(at).is_none() {
                 context.freed.push(at);
             }
             at = context.space.next_data(at + 1);
@@ -95,9 +95,7 @@ impl Checker {
 
     fn change_counts(&self, context: &mut Context<'_>) -> Attempt<()> {
         let mut groups: BTreeMap<u64, Counts> = BTreeMap::new();
-        let counted = self.counts.keys();
-        let shared = self.mapped.iter().filter(|(_, mapped)| mapped.times > 1).map(|(block, _)| block);
-        for block in counted.chain(shared) {
+        for block in self.counts.keys().copied().chain(self.mapped.repeated()) {
             let times = self.mapped.get(block).map_or(0, |mapped| mapped.times);
             let group = groups.entry(block / CHUNK_BLOCKS).or_default();
             if times > 1 {

@@ -179,8 +179,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     /// Blocks that the newest durable record has beside it.
     #[cfg(feature = "planted")]
     pub(crate) newest: Vec<Run>,
-    /// A check needs the pages that were read for it.
-    pub(crate) pages_held: bool,
+    /// A check that waits for pages needs those that it has used since the clock of the pages was this.
+    pub(crate) held_from: Option<u64>,
     now: UTime,
 }
 
@@ -238,7 +238,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),
-            pages_held: false,
+            held_from: None,
             now: UTime::default(),
         }
     }
@@ -371,11 +371,18 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.pump();
     }
 
-    /// Reads pages for a check, which goes on between two turns. The store keeps what it has read, and which pages it could not
-    /// read, until the check asks again. It submits the reads at once: its driver may sleep until the device calls.
-    pub(crate) fn read_held_pages(&mut self, pages: Vec<PagePtr>) {
+    /// A check begins, or goes on: it uses pages from now on, by the clock that is returned.
+    pub(crate) fn begin_check(&mut self) -> u64 {
+        self.held_from = None;
+        self.tables.pages.clock()
+    }
+
+    /// Reads pages for a check, which goes on between two turns. Until then the store keeps what the check has used since it
+    /// began or went on, what it reads now, and which pages it could not read. It submits the reads at once: its driver may sleep
+    /// until the device calls.
+    pub(crate) fn read_for_check(&mut self, pages: Vec<PagePtr>, began: u64) {
         self.read_pages(pages);
-        self.pages_held = true;
+        self.held_from = Some(began);
         self.io.submit(self.now);
     }
 
@@ -399,18 +406,22 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
         }
         self.ready.append(&mut self.done);
-        if self.page_reads.is_empty() && !self.pages_held {
+        if self.page_reads.is_empty() && self.held_from.is_none() {
             self.tables.pages.forget_bad();
         }
-        if !self.pages_held {
-            let checkpoint = self.checkpoint.as_ref().map_or(u64::MAX, Checkpoint::needs_pages_from);
-            let keep_from = self.inbox.needs_pages_from().min(self.purge.needs_pages_from()).min(checkpoint);
-            let cache = self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes());
-            let pages = self.tables.pages.bytes().min(cache / 2);
-            self.contents.cache.shrink(cache - pages);
-            // Data that was just used stays for a turn or more, whatever the bound is.
-            self.tables.pages.shrink(cache.saturating_sub(self.contents.cache.bytes()).max(pages), keep_from);
-        }
+        let checkpoint = self.checkpoint.as_ref().map_or(u64::MAX, Checkpoint::needs_pages_from);
+        let needed = [
+            self.inbox.needs_pages_from(),
+            self.purge.needs_pages_from(),
+            checkpoint,
+            self.held_from.unwrap_or(u64::MAX),
+        ];
+        let keep_from = needed.into_iter().fold(u64::MAX, u64::min);
+        let cache = self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes());
+        let pages = self.tables.pages.bytes().min(cache / 2);
+        self.contents.cache.shrink(cache - pages);
+        // Data that was just used stays for a turn or more, whatever the bound is.
+        self.tables.pages.shrink(cache.saturating_sub(self.contents.cache.bytes()).max(pages), keep_from);
     }
 }
 

@@ -1,10 +1,12 @@
 //! Memory and space over a longer life.
 
+use std::time::Duration;
+
 use blockdev::DeviceId;
-use blockstore::Options;
+use blockstore::{Checker, Options};
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, Transaction};
-use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
+use store::{CollectionId, ObjectStore, Transaction};
+use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
 use crate::common::Sim;
 
@@ -60,6 +62,35 @@ fn memory_stays_within_its_bound_however_many_objects_there_are() {
         (pages, data) = (pages.max(memory.pages), data.max(memory.data));
     }
     assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
+}
+
+#[test]
+fn a_check_keeps_no_more_pages_than_the_cache_holds() {
+    let options = Options { cache_bytes: 256 << 10, ..Options::default() };
+    let mut factory = Sim::new(options, 2 << 20);
+    let mut h = Harness::new(factory.fresh(64 << 20), factory.properties());
+    h.commit(|t| t.create_collection(pg(), 0));
+    for n in 0..6_000 {
+        h.commit(|t| t.set_attr(pg(), &object(n), "_", vec![n as u8; 800]));
+    }
+    assert!(h.comes_to_rest());
+    let store = &mut h.store().store;
+    store.request_checkpoint();
+    let (mut checker, mut now, mut most) = (Checker::new(), UTime { sec: 2_000_000_000, nsec: 0 }, 0);
+    let problems = loop {
+        if let Some(problems) = checker.advance(store) {
+            break problems;
+        }
+        store.turn(now);
+        now = now.max(store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+        store.turn(now);
+        most = most.max(store.memory().pages);
+    };
+    assert_eq!(problems, [""; 0]);
+    let tree_bytes = store.state().tree_bytes;
+    assert!(tree_bytes > 4 << 20, "{tree_bytes} bytes of pages");
+    // Beside the cache those that it reads at once.
+    assert!(most <= options.cache_bytes + (1 << 20), "{most} bytes in memory of {tree_bytes}");
 }
 
 /// A checkpoint writes changed pages to new blocks; no later search reads the former ones.
