@@ -127,6 +127,34 @@ def full_disk_below(t, store):
     client.rados("-p", POOL, "put", "again", path)
 
 
+def test_writers_that_fill_a_file_system_leave_the_monitor_some_of_it(t):
+    below = t.path("below")
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    cluster = t.cluster("--osds", "2", "--osd-size", "1GiB", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    writer = client.start("rados", "-p", POOL, "bench", "60", "write", "-b", "1M", "-t", "8", "--no-cleanup")
+    t.cleanups.append(writer.kill)
+    until(lambda: "OSD_FULL" in checks(client), "OSD_FULL", 60)
+    # Longer than the monitor waits for a file system that is full.
+    time.sleep(6)
+    system = os.statvfs(below)
+    free = system.f_bavail * system.f_frsize
+    expect(free > 8 << 20, f"{free} bytes are left")
+    expect("OSD_FULL" in checks(client), "the monitor answers")
+    writer.kill()
+    writer.wait(BOUND)
+    loligo_stop = subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=BOUND)
+    equal(loligo_stop.returncode, 0, f"stop: {loligo_stop.stderr!r}")
+    cluster.up()
+    for name in client.rados("-p", POOL, "ls").text.split():
+        client.rados("-p", POOL, "rm", name, "--force-full")
+    until(lambda: "OSD_FULL" not in checks(client), "no OSD_FULL")
+
+
 def test_the_fullest_shard_of_a_store_is_told_before_it_is_full(t):
     """A pool of one PG lies in one shard of two: the OSD is nearly full with that, though half of its store is free."""
     path = t.path("data")

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use blockdev::{DeviceQueue, Waker};
 use blockstore::BlockStore;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, StatVfs, fallocate};
 use rustix::io::Errno;
 use types::UTime;
 
@@ -28,6 +28,13 @@ const SMALLEST: u64 = 1 << 20;
 /// The last bytes of a file system (or a twentieth of it) are taken in the smallest steps: a larger one that fails may hold all that
 /// is free for a moment, in which the monitor or another OSD can write nothing.
 const LAST: u64 = 64 << 20;
+
+/// Bytes that stores leave free on a file system, or a sixteenth of it: the monitor's store and the log may lie there, and without the
+/// monitor no one can delete what fills it.
+const LEFT: u64 = 32 << 20;
+
+/// Bytes that a shard may take of what is left when it is opened: its OSD writes down maps also where clients may write nothing.
+const OF_LEFT: u64 = 4 << 20;
 
 /// When a full file system is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -58,6 +65,8 @@ pub struct Growing {
     file: File,
     under_way: Option<Receiver<Done>>,
     retry: Option<UTime>,
+    /// The log has that the file can't grow.
+    is_told: bool,
     waker: Option<Waker>,
     /// `None`: the file keeps what it was given.
     giving: Option<Giving>,
@@ -95,20 +104,22 @@ impl Growing {
         // Which free blocks have bytes the store does not know: those of the first step are made sure of, and others later.
         store.unback_free();
         let mut wanted = if space == FileSpace::Whole { u64::MAX } else { STEP };
+        let mut of_left = OF_LEFT;
         while let Some(range) = store.lacking(wanted) {
-            match allocate_most(&file, &range) {
+            match allocate_most(&file, &range, of_left) {
                 // A full file system is no reason not to open a store: it can be read, and deleted from.
                 Err(Errno::NOSPC | Errno::DQUOT) => break,
                 Err(error) => return Err(error),
-                Ok(range) => {
+                Ok((range, taken)) => {
                     wanted = wanted.saturating_sub(range.end - range.start);
+                    of_left -= taken;
                     store.provide(range);
                 }
             }
         }
         let giving = Giving { least: 0, look: now.after(UNUSED_FOR), sweep: Some(0) };
         let giving = (space == FileSpace::Follows).then_some(giving);
-        Ok(Self { file, under_way: None, retry: None, waker: None, giving })
+        Ok(Self { file, under_way: None, retry: None, is_told: false, waker: None, giving })
     }
 
     pub fn set_waker(&mut self, waker: Waker) {
@@ -136,7 +147,8 @@ impl Growing {
         let wanted =
             (self.retry.is_none() && store.wants_to_grow(AHEAD)).then(|| store.lacking(STEP)).flatten();
         let begun = match wanted {
-            Some(range) => self.begin(move |file| Done::Allocated(allocate_most(file, &range))),
+            Some(range) => self
+                .begin(move |file| Done::Allocated(allocate_most(file, &range, 0).map(|(range, _)| range))),
             None => match self.unused(now, store) {
                 pieces if pieces.is_empty() => Ok(()),
                 pieces => self
@@ -202,10 +214,15 @@ impl Growing {
         match done {
             Done::Allocated(Ok(range)) => {
                 self.retry = None;
+                if std::mem::take(&mut self.is_told) {
+                    tracing::info!("the store's file grows again");
+                }
                 store.provide(range);
             }
             Done::Allocated(Err(error)) => {
-                tracing::info!("the store's file can't grow now: {error}");
+                if !std::mem::replace(&mut self.is_told, true) {
+                    tracing::warn!("the store's file can't grow: {error}; it is tried again each second");
+                }
                 self.retry = Some(now.after(RETRY));
                 store.refuse_growth();
             }
@@ -218,26 +235,52 @@ impl Growing {
     }
 }
 
-/// Gives the file as many of these bytes as a file system that is nearly full has at once; returns those.
-fn allocate_most(file: &File, range: &Range<u64>) -> Result<Range<u64>, Errno> {
+/// Gives the file as many of these bytes as a file system that is nearly full has at once; returns those, and how many of them it
+/// took of what is left for others, at most `of_left`. What the file had already takes nothing: which bytes that are, the store does
+/// not know when it is opened.
+///
+/// # Errors
+/// The system's; `NOSPC` also where what is free is left to others.
+fn allocate_most(file: &File, range: &Range<u64>, of_left: u64) -> Result<(Range<u64>, u64), Errno> {
     let from = range.start;
-    let mut len = (range.end - from).min(step_of(file)?.next_multiple_of(blockstore::BLOCK));
+    let step = step_of(file)?;
+    let mut len = (range.end - from).min(step.unwrap_or(SMALLEST).next_multiple_of(blockstore::BLOCK));
+    let before = bytes_of(file)?;
     loop {
         match allocate(file, from, len) {
             Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
                 len = (len / 2).next_multiple_of(blockstore::BLOCK);
             }
-            other => return other.map(|()| from..from + len),
+            other => break other?,
         }
     }
+    let allocated = from..from + len;
+    let taken = if step.is_none() { bytes_of(file)?.saturating_sub(before) } else { 0 };
+    if taken > of_left {
+        // The store has nothing there.
+        punch(file, &allocated)?;
+        return Err(Errno::NOSPC);
+    }
+    Ok((allocated, taken))
 }
 
-/// Bytes that a file may be given at once.
-fn step_of(file: &File) -> Result<u64, Errno> {
+/// Bytes of the file system that a file has.
+fn bytes_of(file: &File) -> Result<u64, Errno> {
+    Ok(rustix::fs::fstat(file)?.st_blocks as u64 * 512)
+}
+
+/// Bytes that a file may be given at once; `None` if what is free is left to others.
+fn step_of(file: &File) -> Result<Option<u64>, Errno> {
     let system = rustix::fs::fstatvfs(file)?;
+    let last = LAST.min(system.f_blocks.saturating_mul(system.f_frsize) / 20);
+    let free = for_stores(&system);
+    Ok((free >= SMALLEST).then(|| free.saturating_sub(last).max(SMALLEST)))
+}
+
+/// Free bytes of a file system that stores may take.
+pub fn for_stores(system: &StatVfs) -> u64 {
     let bytes = |blocks: u64| blocks.saturating_mul(system.f_frsize);
-    let last = LAST.min(bytes(system.f_blocks) / 20);
-    Ok(bytes(system.f_bavail).saturating_sub(last).max(SMALLEST))
+    bytes(system.f_bavail).saturating_sub(LEFT.min(bytes(system.f_blocks) / 16))
 }
 
 /// Gives the file these bytes. A file system that can't allocate ahead gives them when they are written.

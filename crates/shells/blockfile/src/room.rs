@@ -9,6 +9,8 @@ use std::time::Duration;
 use store::StatFs;
 use types::UTime;
 
+use crate::growing::for_stores;
+
 /// How long what the file system said is taken for true.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -61,8 +63,7 @@ impl Room {
     fn ask(&self) -> std::io::Result<u64> {
         let given = self.file.metadata()?.blocks() * 512;
         let system = rustix::fs::fstatvfs(&self.file)?;
-        let free = system.f_bavail.saturating_mul(system.f_frsize);
-        Ok(given.saturating_sub(self.fixed).saturating_add(free / u64::from(self.stores)))
+        Ok(given.saturating_sub(self.fixed).saturating_add(for_stores(&system) / u64::from(self.stores)))
     }
 
     /// Takes from a store's answer what the file system lacks: fullness is that of the space that is there.
