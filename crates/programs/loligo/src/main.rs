@@ -6,6 +6,7 @@ mod log;
 mod memory;
 mod mon;
 mod options_list;
+mod panics;
 mod start;
 mod status;
 mod stop;

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use text::format_bytes;
 
-use crate::{DEFAULT_DIR, ask, detach, fail, log, memory};
+use crate::{DEFAULT_DIR, ask, detach, fail, log, memory, panics};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
@@ -147,6 +147,7 @@ pub fn run(args: Args) -> ExitCode {
         return detach::run();
     }
     log::init(&args.settings);
+    panics::end_the_process();
     match serve(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
