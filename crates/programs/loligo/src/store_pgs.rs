@@ -221,7 +221,10 @@ fn line(row: &Value) -> String {
         _ => "",
     };
     match row["object"].as_str() {
-        None => format!("{:<12} {} objects{left}", text("pg"), row["objects"]),
+        None => {
+            let error = row["error"].as_str().map_or_else(String::new, |error| format!(" and more: {error}"));
+            format!("{:<12} {} objects{left}{error}", text("pg"), row["objects"])
+        }
         Some(object) => format!("{object} {}", row["bytes"]),
     }
 }
@@ -237,6 +240,7 @@ pub fn list(args: &ListArgs) -> ExitCode {
         match listed(args, osd) {
             Ok(found) => {
                 is_there |= found.is_some();
+                failed |= found.iter().flatten().any(|row| !row["error"].is_null());
                 rows.extend(found.into_iter().flatten());
             }
             // The others may be of use.
@@ -274,12 +278,17 @@ fn pgs(store: &mut AnyStore) -> Result<Vec<Value>, store::StoreError> {
     for collection in store.collections()? {
         let CollectionId::Pg(pg) = collection else { continue };
         let mut count = 0;
-        each_object(store, collection, |_, _| {
+        let counted = each_object(store, collection, |_, _| {
             count += 1;
             Ok(())
-        })?;
+        });
         let finished = storetool::is_whole(store, collection)? != Some(false);
-        rows.push(json!({ "pg": pg.to_string(), "objects": count, "finished": finished }));
+        let mut row = json!({ "pg": pg.to_string(), "objects": count, "finished": finished });
+        // The other PGs may be whole.
+        if let Err(error) = counted {
+            row["error"] = error.to_string().into();
+        }
+        rows.push(row);
     }
     Ok(rows)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
 use store::{Compressed, StoreError};
-use types::PoolId;
+use types::{GHObject, PoolId};
 
 use crate::ENTRY_BYTES;
 use crate::block_uses::{BlockUses, Uses};
@@ -22,6 +22,26 @@ use crate::tree::{Gap, Layer};
 
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
+
+/// Objects whose page can't be read, of whatever collections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    pub from: GHObject,
+    /// The first one behind them, if there is one.
+    pub behind: Option<GHObject>,
+}
+
+impl Missing {
+    /// What a gap has of objects.
+    fn of(gap: &Gap) -> Option<Self> {
+        let object = |key: &Key| object_of(key).filter(|_| key.first() == Some(&table::ONODE));
+        let (from, behind) = (object(&gap.low), gap.high.as_ref().and_then(object));
+        if from.is_none() && behind.is_none() {
+            return None;
+        }
+        Some(Self { from: from.unwrap_or(GHObject::min()), behind })
+    }
+}
 
 /// A check under way. It reads no data, and sees what is queued: nothing may be queued while it runs.
 #[derive(Default)]
@@ -48,6 +68,7 @@ pub struct Checker {
     /// Whether something could not be read: it may be all that maps a block, or that an object is there.
     pub(crate) is_partial: bool,
     problems: Vec<String>,
+    missing: Vec<Missing>,
 }
 
 /// An object by its name, anything else by its key.
@@ -67,6 +88,11 @@ impl Checker {
     pub(crate) fn ownerless(&self) -> impl Iterator<Item = u64> {
         let numbers = self.numbers.iter().copied();
         numbers.filter(|number| !self.onodes.contains(number) && !self.dead.contains_key(number))
+    }
+
+    /// The objects that it could not look at: a listing stops there, and can go on behind them.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
     }
 
     /// What was found, a sentence each; `None` while pages are read: turn the store and ask again.
@@ -132,6 +158,7 @@ impl Checker {
             None => format!("what follows {}", named(&self.from)),
         };
         self.problems.push(format!("{error}; {not_checked} could not be checked"));
+        self.missing.extend(gap.as_ref().and_then(Missing::of));
         self.gap = gap;
         self.gap.is_some()
     }

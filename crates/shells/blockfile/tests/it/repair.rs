@@ -132,6 +132,11 @@ fn a_check_goes_on_behind_a_page_that_cant_be_read() {
     assert!(last.contains("nothing is mended"), "{found:?}");
     assert_eq!(pages.len(), 2, "each page is named, and nothing follows from what it had: {found:?}");
     assert!(pages.iter().all(|page| page.contains("could not be checked")), "{found:?}");
+    // A page has a fifth of the objects; all others are read.
+    let deep = fsck(&mut store, true, &mut |_| {});
+    assert!((300..500).contains(&deep.objects), "{deep:?}");
+    let unread = deep.problems.iter().filter(|problem| problem.contains("were not read")).count();
+    assert_eq!((unread, deep.problems.len()), (2, 5), "{deep:?}");
 }
 
 #[test]
