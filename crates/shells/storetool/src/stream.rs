@@ -46,6 +46,8 @@ pub enum StreamError {
     Newer(u32),
     #[error("it ends at byte {0}, in the middle: the export did not get to its end, or the file was cut")]
     Cut(u64),
+    #[error("it goes on behind the PG's end at byte {0}: an import takes one PG, as one export wrote it")]
+    GoesOn(u64),
     #[error("it is damaged at byte {at}: {why}")]
     Damaged { at: u64, why: String },
 }
@@ -205,6 +207,12 @@ impl<R: Read> StreamReader<R> {
             self.ended = true;
             if (objects, bytes) != (self.progress.objects, self.progress.bytes) {
                 return Err(self.damaged(format!("{objects} objects are announced, and others are there")));
+            }
+            let end = self.at;
+            match self.bytes(1) {
+                Err(StreamError::Cut(_)) => {}
+                Err(error) => return Err(error),
+                Ok(_) => return Err(StreamError::GoesOn(end)),
             }
         }
         Ok(Some(record))

@@ -66,10 +66,15 @@ fn every_cut_and_every_flipped_byte_is_found() {
         bad[at] ^= 0x10;
         assert!(read(&bad).is_err(), "byte {at}");
     }
+    for more in [&bytes[..], b"L"] {
+        let error = read(&[&bytes, more].concat()).unwrap_err();
+        assert!(matches!(error, StreamError::GoesOn(at) if at == bytes.len() as u64), "{error}");
+    }
     // Frames in another order, with checksums of their own that are right.
     let mut stream = Vec::new();
     let mut writer = StreamWriter::new(&mut stream, &header()).unwrap();
-    records.iter().rev().for_each(|record| writer.put(record).unwrap());
+    let (end, others) = records.split_last().unwrap();
+    others.iter().rev().chain([end]).for_each(|record| writer.put(record).unwrap());
     let dir = TempDir::new_in("/dev/shm").unwrap();
     let (mut reader, _) = StreamReader::new(&stream[..]).unwrap();
     let refused = Writer::new().put(&mut make_block(dir.path(), 3), reader.next_record().unwrap().unwrap());
