@@ -51,7 +51,9 @@ pub enum OpenError {
     #[error("{path} does not have the log of {wanted}: {why}; make {link} a link to the right one")]
     OtherLog { link: PathBuf, path: PathBuf, wanted: Box<Owner>, why: String },
     #[error(
-        "{path} has {bytes} bytes and its store needs {needed}: it was cut; restore the file from a copy"
+        "{path} has {} ({bytes} bytes) and its store needs {} ({needed} bytes): it was cut; restore the file from a copy",
+        text::format_bytes(*.bytes),
+        text::format_bytes(*.needed)
     )]
     Cut { path: PathBuf, bytes: u64, needed: u64 },
     #[error("{path}: a block store can't be made in {}; it needs at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]

@@ -122,8 +122,11 @@ fn read_objects(
             Err(error) => return Err(Box::new((from, error))),
         };
         for object in objects {
-            if let Err(error) = read_object(store, collection, &object, found) {
-                found.problems.push(format!("object {object} of {collection}: {error}"));
+            match read_object(store, collection, &object, found) {
+                Ok(()) => {}
+                // It names the object itself.
+                Err(error @ StoreError::Checksum { .. }) => found.problems.push(error.to_string()),
+                Err(error) => found.problems.push(format!("object {object} of {collection}: {error}")),
             }
             found.objects += 1;
             progress(found);

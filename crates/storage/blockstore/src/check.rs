@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
-use store::{Compressed, StoreError};
+use store::{Compressed, StoreError, keys};
 use types::{GHObject, PoolId};
 
 use crate::ENTRY_BYTES;
@@ -13,7 +13,7 @@ use crate::layout::BLOCK;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
 use crate::records::{
-    Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, number_of, object_of, space_of, table,
+    Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, log_version, number_of, object_of, space_of, table,
 };
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
@@ -71,12 +71,23 @@ pub struct Checker {
     missing: Vec<Missing>,
 }
 
-/// An object by its name, anything else by its key.
+/// What a key is about, in words.
 fn named(key: &[u8]) -> String {
-    match object_of(key).filter(|_| key.first() == Some(&table::ONODE)) {
-        Some(object) => format!("object {object}"),
-        None => format!("key {key:02x?}"),
-    }
+    let words = match key.first() {
+        Some(&table::ONODE) => object_of(key).map(|object| format!("object {object}")),
+        Some(&table::LOG) => log_of(key),
+        Some(&table::NUMBERED) => number_of(key).map(|number| format!("what object number {number} has")),
+        _ => None,
+    };
+    words.unwrap_or_else(|| format!("key {key:02x?}"))
+}
+
+fn log_of(key: &[u8]) -> Option<String> {
+    let collection = keys::collection_of(key.get(1..)?)?;
+    Some(match log_version(collection, key) {
+        Some(version) => format!("the log of {collection} from {version}"),
+        None => format!("the log of {collection}"),
+    })
 }
 
 impl Checker {
