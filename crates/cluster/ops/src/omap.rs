@@ -10,6 +10,11 @@ use crate::attrs::compare;
 use crate::run::{Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Mutation, Need, ObjectFlags};
 
+/// The order of Ceph's bufferlists where `char` is signed, as on x86: bytes from 0x80 on come first.
+fn signed(bytes: &[u8]) -> impl Iterator<Item = i8> {
+    bytes.iter().map(|byte| i8::from_ne_bytes([*byte]))
+}
+
 impl Runner<'_> {
     fn fetch_omap(&mut self, need: Need) -> Result<(Vec<(Name, Rope)>, bool), StepError> {
         if !self.state.info.is_omap() || !self.stored {
@@ -27,7 +32,17 @@ impl Runner<'_> {
         let mut d = Decoder::new(&indata);
         let (after, max): (Name, u64) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
         let prefix: Name = if values { Self::parse(&mut d)? } else { Name::new() };
-        let (pairs, more) = self.omap_page(after, prefix, max, values)?;
+        // Ceph lists what is behind a key, also behind the empty one, which it so never lists; a page asks for it from the start.
+        let from_start = after.is_empty() && prefix.is_empty();
+        let asked = max.saturating_add(u64::from(from_start));
+        let (mut pairs, mut more) = self.omap_page(after, prefix, asked, values)?;
+        if from_start && pairs.first().is_some_and(|(key, _)| key.is_empty()) {
+            pairs.remove(0);
+        }
+        if pairs.len() as u64 > max {
+            pairs.pop();
+            more = true;
+        }
         let mut e = Encoder::new(0);
         e.put(&(pairs.len() as u32));
         for (key, value) in &pairs {
@@ -108,7 +123,7 @@ impl Runner<'_> {
             let value: &[u8] = stored.get(key).map_or(&[], |v| v.as_slice());
             // Only these three exist here, and the stored value is the left operand.
             let op = u8::try_from(*op).ok().filter(|op| matches!(op, 1 | 3 | 5)).ok_or(Errno::EINVAL)?;
-            if !compare(op, value.cmp(given.as_bytes()))? {
+            if !compare(op, signed(value).cmp(signed(given.as_bytes())))? {
                 return Err(Errno::ECANCELED.into());
             }
         }

@@ -151,6 +151,11 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let Some(pool) = mon.osdmap.pools.get(&id) else { return fail(Errno::ENOENT, "no such pool") };
     let change: Change = if let Some((_, flag)) = FLAGS.iter().find(|(n, _)| *n == var) {
         let on = switch(&val)?;
+        // It places the PGs by other hashes: their objects stay where they are.
+        if var == "hashpspool" && !call.args.flag("yes_i_really_mean_it") {
+            let why = "this places all PGs of the pool anew, and those that have objects are down until it is changed back";
+            return fail(Errno::EPERM, format!("{why}; pass --yes-i-really-mean-it to do it all the same"));
+        }
         Box::new(move |pool| if on { pool.flags |= flag } else { pool.flags &= !flag })
     } else if let Some((key, _)) = PoolOptionKey::NAMES.iter().find(|(_, n)| *n == var) {
         set_option(*key, &var, &val)?

@@ -103,6 +103,7 @@ fn pools_come_and_go_and_every_epoch_is_what_its_increment_makes_of_the_one_befo
         (r#"{"prefix":"osd pool rm","pool":"p","pool2":"q","yes_i_really_really_mean_it":true}"#, -1),
         (r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"2"}"#, -22),
         (r#"{"prefix":"osd pool set","pool":"nosuch","var":"size","val":"1"}"#, -2),
+        (r#"{"prefix":"osd pool set","pool":"p","var":"hashpspool","val":"false"}"#, -1),
         (r#"{"prefix":"no such command"}"#, -22),
     ] {
         let (got, status, _) = cluster.run(client, command);

@@ -465,6 +465,27 @@ fn omap_is_read_in_ranges_and_by_keys() {
         (compare("b", "a", 3), compare("b", "c", 5), compare("b", "b", 4)),
         (0, 0, Errno::EINVAL.code())
     );
+    // Ceph's bytes have a sign: "é" begins with 0xc3, which is negative.
+    assert_eq!((compare("b", "é", 3), compare("b", "é", 5)), (0, Errno::ECANCELED.code()));
+}
+
+/// As Ceph 16.2 and 18.2 list: what is behind the key that is given, also where that is the empty one.
+#[test]
+fn an_empty_key_is_read_by_its_name_and_never_listed() {
+    let mut case = object(b"");
+    case.state.info.flags = ops::ObjectFlags::OMAP;
+    case.stored.omap = ["", "a", "b"].map(|k| (k.into(), k.as_bytes().to_vec())).into();
+    let mut keys = |max: u64| {
+        let input = encoded(|e| e.put("").put(&max));
+        case.run(&[op(OpCode::OMAPGETKEYS, 0, 0).with_indata(input)]).returns[0].data.to_vec()
+    };
+    assert_eq!(keys(9), encoded(|e| e.put(&2u32).put("a").put("b").put(&false)));
+    assert_eq!(keys(2), encoded(|e| e.put(&2u32).put("a").put("b").put(&false)));
+    assert_eq!(keys(1), encoded(|e| e.put(&1u32).put("a").put(&true)));
+    let named: BTreeSet<Name> = ["".into()].into();
+    let expected: BTreeMap<Name, Name> = [("".into(), "".into())].into();
+    let got = case.run(&[op(OpCode::OMAPGETVALSBYKEYS, 0, 0).with_indata(named.to_bytes(0))]);
+    assert_eq!(got.returns[0].data.to_vec(), expected.to_bytes(0));
 }
 
 #[test]
