@@ -209,7 +209,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let why = match has_effect(&var) {
         true if is_compression(&var) => does_not_compress(mon),
         true => None,
-        false => Some(format!(": {WITHOUT_EFFECT}")),
+        false => Some(format!(": {}", without_effect(&var))),
     };
     Ok(match why {
         None => said,
@@ -217,7 +217,14 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     })
 }
 
-const WITHOUT_EFFECT: &str = "Loligo has no recovery, autoscaler or deduplication yet";
+/// Why nothing reads a setting.
+fn without_effect(var: &str) -> &'static str {
+    match var {
+        "csum_type" | "csum_min_block" | "csum_max_block" => "block stores have a crc32c of each 4 KiB",
+        "nosizechange" => "pools have one copy until replication is there",
+        _ => "Loligo has no recovery, autoscaler or deduplication yet",
+    }
+}
 
 fn is_compression(var: &str) -> bool {
     var.starts_with("compression_")
@@ -257,6 +264,9 @@ fn has_effect(var: &str) -> bool {
     ) || is_compression(var)
 }
 
+/// The checksums that BlueStore knows.
+const CHECKSUMS: [&str; 6] = ["none", "crc32c", "crc32c_16", "crc32c_8", "xxhash32", "xxhash64"];
+
 /// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
 fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
     const TEXTS: [&str; 3] = ["csum_type", "fingerprint_algorithm", "dedup_chunk_algorithm"];
@@ -273,12 +283,19 @@ fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
     }
     let option = if is_compression(var) {
         read_compression(var, val)?
+    } else if var == "csum_type" && !CHECKSUMS.contains(&val) {
+        return fail(Errno::EINVAL, format!("csum_type: '{val}' is not one of {}", CHECKSUMS.join(", ")));
+    } else if var == "recovery_priority" {
+        match parse_int(val) {
+            Some(priority) if (-10..=10).contains(&priority) => PoolOption::Int(priority),
+            _ => return fail(Errno::EINVAL, format!("recovery_priority: '{val}' is not from -10 to 10")),
+        }
     } else if TEXTS.contains(&var) {
         PoolOption::Str(val.to_string())
     } else if FLOATS.contains(&var) {
         match val.parse::<f64>() {
-            Ok(number) if number.is_finite() => PoolOption::Double(number),
-            _ => return fail(Errno::EINVAL, format!("'{val}' is not a number")),
+            Ok(number) if number.is_finite() && number >= 0.0 => PoolOption::Double(number),
+            _ => return fail(Errno::EINVAL, format!("{var}: '{val}' is not a number from 0 on")),
         }
     } else {
         PoolOption::Int(i64::try_from(number(val)?).unwrap_or(i64::MAX))

@@ -357,6 +357,13 @@ fn a_pools_compression_takes_what_there_is() {
         ),
         ("compression_required_ratio", "1.5", "compression_required_ratio: 1.5 is outside 0 to 1"),
         ("compression_min_blob_size", "1M", "compression_min_blob_size: 1M is outside 0 to 262144"),
+        (
+            "csum_type",
+            "md5",
+            "csum_type: 'md5' is not one of none, crc32c, crc32c_16, crc32c_8, xxhash32, xxhash64",
+        ),
+        ("recovery_priority", "11", "recovery_priority: '11' is not from -10 to 10"),
+        ("target_size_ratio", "-1", "target_size_ratio: '-1' is not a number from 0 on"),
     ] {
         let command = format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#);
         assert_eq!(cluster.run(client, &command).1, why);
