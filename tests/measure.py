@@ -31,6 +31,7 @@ import sys
 import tempfile
 import time
 
+import measured
 from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, rss_mib, spread,
                       table, touch_memory)
 import measure_clients
@@ -169,11 +170,14 @@ def main():
     parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
     parser.add_argument("--store", default="block", help="Loligo's durable store [block]")
     parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")
+    parser.add_argument("--store-gib", type=int, default=10,
+                        help="the size of a store's file that is written whole; Ceph's OSD removes pools so slowly that `store` may need 20 [10]")
     parser.add_argument("--rate", type=int, default=600, help="writes a second of `latency`, to each system [600]")
     parser.add_argument("--json", help="a file for every single result")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("measure.py: Ceph's daemons need root; run it as root")
+    measured.WHOLE_BYTES = options.store_gib << 30
     place = tempfile.mkdtemp(prefix="loligo-measure-")
     make = [lambda: Loligo(os.path.abspath(options.loligo), place, options.store)] if options.loligo else []
     make += [lambda release=release: Ceph(release, place) for release in options.peer or ["16.2"]]

@@ -18,7 +18,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1 << 20
 # Of each OSD, ours and Ceph's: peers/ceph-cluster.sh gives as much. What more memory would change is not the question.
 OSD_MEMORY = 2 << 30
-# Of a store's file that is written from end to end before it is measured.
+# Of a store's file that is written from end to end before it is measured; measure.py's --store-gib.
 WHOLE_BYTES = 10 << 30
 
 
@@ -96,12 +96,7 @@ class Ceph:
     def up(self, store, osds, whole=False):
         """`whole`: the only OSD's file is written from end to end first, as a device in use is."""
         store = {"durable": "bluestore", "mem": "memstore"}[store]
-        args = []
-        if whole:
-            # An OSD on a disk that turns waits 5 s between the deletions of a PG's objects: what a pool had would fill the file
-            # while the next one is measured, and its removal be part of that.
-            args = ["--block-size", str(WHOLE_BYTES), "--conf", f"bluestore_block_path = {self.write_whole()}",
-                    "--conf", "osd_delete_sleep_hdd = 0"]
+        args = ["--block-size", str(WHOLE_BYTES), "--conf", f"bluestore_block_path = {self.write_whole()}"] if whole else []
         subprocess.run(["bash", CEPH_CLUSTER, "start", self.dir, "--release", self.release, "--osds", str(osds),
                         "--store", store, "--base-port", str(self.port), *args], check=True, stdout=subprocess.DEVNULL)
 
