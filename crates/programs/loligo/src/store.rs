@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use blockfile::{BlockFileStore, Blocking, Findings, Options, State};
-use host::{DirState, StoreKind};
+use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{
@@ -127,13 +127,18 @@ pub fn run(args: &Args) -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The cluster of a directory.
+pub fn cluster_in(dir: &Path) -> Result<Description, String> {
+    match host::inspect(dir).map_err(|error| error.to_string())? {
+        DirState::Cluster(description) => Ok(*description),
+        DirState::Empty | DirState::Unfinished => Err(format!("{}: no cluster here", dir.display())),
+    }
+}
+
 /// The OSDs that are meant, with their directories.
 fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
     let dir = of.dir.display();
-    let description = match host::inspect(&of.dir).map_err(|error| error.to_string())? {
-        DirState::Cluster(description) => description,
-        DirState::Empty | DirState::Unfinished => return Err(format!("{dir}: no cluster here")),
-    };
+    let description = cluster_in(&of.dir)?;
     let all = match of.osd {
         Some(osd) if osd >= description.osds => {
             return Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1));

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use host::{ClusterDir, DirState, StoreKind};
+use host::{ClusterDir, StoreKind};
 use lab::output;
 use serde_json::json;
 use text::format_bytes;
 
 use crate::fail;
+use crate::store::cluster_in;
 
 pub const HELP: &str = "\
 A device, or a file that was made longer by other means, is used to its end; --size makes a file longer. Where the store has
@@ -45,10 +46,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn expand(args: &Args) -> Result<(), String> {
     let (at, osd) = (args.dir.display(), args.osd);
-    let description = match host::inspect(&args.dir).map_err(|error| error.to_string())? {
-        DirState::Cluster(description) => description,
-        DirState::Empty | DirState::Unfinished => return Err(format!("{at}: no cluster here")),
-    };
+    let description = cluster_in(&args.dir)?;
     if osd >= description.osds {
         return Err(format!("{at} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
     }

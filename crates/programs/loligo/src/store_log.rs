@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use blockfile::{LogPlace, Moved};
-use host::{ClusterDir, DirState, HostError, StoreKind};
+use host::{ClusterDir, HostError, StoreKind};
 use lab::output;
 use serde_json::json;
 
 use crate::fail;
+use crate::store::cluster_in;
 use crate::up::absolute;
 
 pub const HELP: &str = "\
@@ -51,10 +52,7 @@ pub fn run(args: &Args) -> ExitCode {
 fn move_log(args: &Args) -> Result<(), String> {
     let (at, osd) = (args.dir.display(), args.osd);
     let said = |error: HostError| error.to_string();
-    let mut description = match host::inspect(&args.dir).map_err(said)? {
-        DirState::Cluster(description) => *description,
-        DirState::Empty | DirState::Unfinished => return Err(format!("{at}: no cluster here")),
-    };
+    let mut description = cluster_in(&args.dir)?;
     if osd >= description.osds {
         return Err(format!("{at} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
     }

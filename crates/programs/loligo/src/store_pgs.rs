@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use blockfile::Owner;
-use host::{Description, DirState, StoreKind};
+use host::StoreKind;
 use lab::output;
 use serde_json::{Value, json};
 use store::{CollectionId, ReadOutcome, ReadRequest};
@@ -16,7 +16,7 @@ use text::format_bytes;
 use types::{GHObject, PgId};
 
 use crate::fail;
-use crate::store::PROGRESS;
+use crate::store::{PROGRESS, cluster_in};
 
 pub const EXPORT_HELP: &str = "\
 The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
@@ -86,16 +86,9 @@ fn pg(text: &str) -> Result<PgId, String> {
     text.parse().map_err(|_| "give a PG as pool.number, the number in hexadecimal: 1.2a".to_owned())
 }
 
-fn described(dir: &Path) -> Result<Description, String> {
-    match host::inspect(dir).map_err(|error| error.to_string())? {
-        DirState::Cluster(description) => Ok(*description),
-        DirState::Empty | DirState::Unfinished => Err(format!("{}: no cluster here", dir.display())),
-    }
-}
-
 /// Opens an OSD's store.
 fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
-    let description = described(dir)?;
+    let description = cluster_in(dir)?;
     let name = dir.display();
     if osd >= description.osds {
         return Err(format!("{name} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
@@ -230,7 +223,7 @@ fn line(row: &Value) -> String {
 }
 
 pub fn list(args: &ListArgs) -> ExitCode {
-    let osds = match (args.osd, described(&args.dir)) {
+    let osds = match (args.osd, cluster_in(&args.dir)) {
         (Some(osd), _) => osd..osd + 1,
         (None, Ok(description)) => 0..description.osds,
         (None, Err(reason)) => return fail(&reason),
