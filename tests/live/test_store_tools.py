@@ -215,7 +215,7 @@ def pgs_go_through_files(t, *args):
     expect("exists already" in said, f"a file that is there: {said}")
     said = loligo(cluster, "store", "list", cluster.dir, *osd, "--pg", "99.0", code=1)
     expect("PG 99.0 is not in the store" in said, said)
-    # osd.0 runs: what can't be listed is said, and the others are.
+    # osd.0 runs, so its store can't be opened: the command says so, and lists the PGs of osd.1.
     said = loligo(cluster, "store", "list", cluster.dir, code=1)
     expect("osd.0: " in said and all(f"osd.1   {pg} " in said for pg in pgs), f"the PGs of all stores: {said}")
     # A new disk.

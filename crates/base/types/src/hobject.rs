@@ -114,8 +114,8 @@ impl fmt::Display for HObject {
     }
 }
 
-/// A name with `%` and two hexadecimal digits in place of a byte that is no printable ASCII or means something in an object's
-/// form, as Ceph writes a hobject_t.
+/// A name as Ceph prints it in a hobject_t: `%` and two hexadecimal digits stand for each of `%`, `:`, `/` and for each byte that is
+/// not printable ASCII.
 struct Escaped<'a>(&'a Name);
 
 impl fmt::Display for Escaped<'_> {

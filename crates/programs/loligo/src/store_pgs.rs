@@ -259,7 +259,7 @@ pub fn list(args: &ListArgs) -> ExitCode {
         }
     }
     match args.pg.filter(|_| !is_there && !failed) {
-        Some(pg) if args.osd.is_some() => fail(&format!("PG {pg} is not in the store")),
+        Some(pg) if args.osd.is_some() => fail(&PgError::NoPg(pg)),
         Some(pg) => fail(&format!("PG {pg} is in no store here")),
         None if failed => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,

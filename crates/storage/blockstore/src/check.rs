@@ -120,9 +120,9 @@ impl Checker {
                     self.from = key;
                     self.from.push(0);
                 }
-                Ok(None) => match self.gap.take().map(|gap| gap.high) {
-                    Some(Some(behind)) => self.from = behind,
-                    Some(None) | None => break,
+                Ok(None) => match self.gap.take().and_then(|gap| gap.high) {
+                    Some(behind) => self.from = behind,
+                    None => break,
                 },
                 Err(Stop::Pages(missing)) => {
                     store.read_for_check(missing, began);
