@@ -12,26 +12,16 @@ use std::time::Duration;
 
 use blockdev::{DeviceQueue, Waker};
 use blockstore::BlockStore;
-use rustix::fs::{FallocateFlags, StatVfs, fallocate};
 use rustix::io::Errno;
 use types::UTime;
+
+use crate::allocate::{Extensible, allocate_most};
 
 /// Bytes of a step.
 pub const STEP: u64 = 64 << 20;
 
 /// The next step is begun while so many bytes are free.
 const AHEAD: u64 = STEP / 2;
-
-/// Bytes of the smallest step, where the file system has no more.
-const SMALLEST: u64 = 1 << 20;
-
-/// The last bytes of a file system (or a twentieth of it) are taken in the smallest steps: a larger one that fails may hold all that
-/// is free for a moment, in which the monitor or another OSD can write nothing.
-const LAST: u64 = 64 << 20;
-
-/// Bytes that stores leave free on a file system, or a sixteenth of it: the monitor's store and the log may lie there, and without the
-/// monitor no one can delete what fills it.
-const LEFT: u64 = 32 << 20;
 
 /// Bytes that a shard may take of what is left when it is opened: its OSD writes down maps also where clients may write nothing.
 const OF_LEFT: u64 = 4 << 20;
@@ -152,7 +142,7 @@ impl Growing {
             None => match self.unused(now, store) {
                 pieces if pieces.is_empty() => Ok(()),
                 pieces => self
-                    .begin(move |file| Done::Punched(pieces.iter().try_for_each(|piece| punch(file, piece)))),
+                    .begin(move |file| Done::Punched(pieces.iter().try_for_each(|piece| file.punch(piece)))),
             },
         };
         if let Err(error) = begun {
@@ -233,66 +223,4 @@ impl Growing {
             }
         }
     }
-}
-
-/// Gives the file as many of these bytes as a file system that is nearly full has at once; returns those, and how many of them it
-/// took of what is left for others, at most `of_left`. What the file had already takes nothing: which bytes that are, the store does
-/// not know when it is opened.
-///
-/// # Errors
-/// The system's; `NOSPC` also where what is free is left to others.
-fn allocate_most(file: &File, range: &Range<u64>, of_left: u64) -> Result<(Range<u64>, u64), Errno> {
-    let from = range.start;
-    let step = step_of(file)?;
-    let mut len = (range.end - from).min(step.unwrap_or(SMALLEST).next_multiple_of(blockstore::BLOCK));
-    let before = bytes_of(file)?;
-    loop {
-        match allocate(file, from, len) {
-            Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
-                len = (len / 2).next_multiple_of(blockstore::BLOCK);
-            }
-            other => break other?,
-        }
-    }
-    let allocated = from..from + len;
-    let taken = if step.is_none() { bytes_of(file)?.saturating_sub(before) } else { 0 };
-    if taken > of_left {
-        // The store has nothing there.
-        punch(file, &allocated)?;
-        return Err(Errno::NOSPC);
-    }
-    Ok((allocated, taken))
-}
-
-/// Bytes of the file system that a file has.
-fn bytes_of(file: &File) -> Result<u64, Errno> {
-    Ok(rustix::fs::fstat(file)?.st_blocks as u64 * 512)
-}
-
-/// Bytes that a file may be given at once; `None` if what is free is left to others.
-fn step_of(file: &File) -> Result<Option<u64>, Errno> {
-    let system = rustix::fs::fstatvfs(file)?;
-    let last = LAST.min(system.f_blocks.saturating_mul(system.f_frsize) / 20);
-    let free = for_stores(&system);
-    Ok((free >= SMALLEST).then(|| free.saturating_sub(last).max(SMALLEST)))
-}
-
-/// Free bytes of a file system that stores may take.
-pub fn for_stores(system: &StatVfs) -> u64 {
-    let bytes = |blocks: u64| blocks.saturating_mul(system.f_frsize);
-    bytes(system.f_bavail).saturating_sub(LEFT.min(bytes(system.f_blocks) / 16))
-}
-
-/// Gives the file these bytes. A file system that can't allocate ahead gives them when they are written.
-fn allocate(file: &File, from: u64, len: u64) -> Result<(), Errno> {
-    match fallocate(file, FallocateFlags::KEEP_SIZE, from, len) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        other => other,
-    }
-}
-
-/// Makes a hole in the file.
-fn punch(file: &File, range: &Range<u64>) -> Result<(), Errno> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(file, flags, range.start, range.end - range.start)
 }

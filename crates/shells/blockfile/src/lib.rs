@@ -5,6 +5,7 @@
 //! thread, and only the device's requests are performed elsewhere (by the kernel, or by the device's threads).
 //! Never looks into what the store writes but for the label.
 
+mod allocate;
 mod bench;
 mod blocking;
 mod drive;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use store::StatFs;
 use types::UTime;
 
-use crate::growing::for_stores;
+use crate::allocate::for_stores;
 
 /// How long what the file system said is taken for true.
 const FRESH: Duration = Duration::from_secs(1);
