@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use blockstore::BlockStore;
+use blockstore::{BlockStore, Sealing};
 use device::{DirLock, RingEvent};
 use store::{
     CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError,
@@ -22,8 +23,14 @@ pub type BlockFileStore = Sharded<BlockFileShard>;
 /// What an open store keeps from others, as long as any of its shards is open.
 pub type Held = Arc<(DirLock, Vec<File>)>;
 
-/// A shard of an open store: a store of one shard to its user. Dropping it waits for the requests that the device has; what
-/// was not completed is there or not, as after a power loss.
+/// How long a close waits for the device to write where the log ends. The log itself is durable before.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// How often a close asks the device.
+const CLOSE_POLL: Duration = Duration::from_micros(200);
+
+/// A shard of an open store: a store of one shard to its user. Dropping it closes it in order ([`Sealing`]) and waits for the
+/// requests that the device has; what was not completed is there or not, as after a power loss.
 pub struct BlockFileShard {
     store: BlockStore<Queue>,
     room: Option<Room>,
@@ -62,6 +69,34 @@ impl BlockFileShard {
     /// The pure store, for what its tools ask of it beside the contract.
     pub fn inner(&mut self) -> &mut BlockStore<Queue> {
         &mut self.store
+    }
+}
+
+impl Drop for BlockFileShard {
+    fn drop(&mut self) {
+        // After a panic nothing is certain that a seal would say; and a store that failed has told why.
+        if std::thread::panicking() || self.store.has_failed() {
+            return;
+        }
+        let since = Instant::now();
+        let mut sealing = Sealing::new(&mut self.store);
+        loop {
+            match sealing.turn(self.now.after(since.elapsed())) {
+                Some(Ok(())) => return,
+                Some(Err(error)) => {
+                    return tracing::warn!(
+                        "a shard of the store was not closed in order, as if killed: {error}"
+                    );
+                }
+                None if since.elapsed() > CLOSE_MAX => {
+                    return tracing::warn!(
+                        "a shard of the store was not closed in order, as if killed: the device has not answered for {} s",
+                        CLOSE_MAX.as_secs()
+                    );
+                }
+                None => std::thread::sleep(CLOSE_POLL),
+            }
+        }
     }
 }
 

@@ -322,24 +322,42 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.generation += 1;
         checkpoint.features = self.features;
         self.opening.kept = checkpoint.end;
-        let superblock = Superblock {
-            features: self.features,
-            store: self.names.0,
-            shard: self.names.1,
-            generation: self.generation,
-            root: tree.root,
-            counters: checkpoint.counters,
-            log: self.opening,
-            grown: self.layout.grown.clone(),
-        };
-        let Some(bytes) = superblock.encode() else {
+        let counters = checkpoint.counters;
+        let Some(bytes) = self.superblock(tree.root, counters).encode() else {
             let error = store::StoreError::Damaged("the tree's root is in too many pieces".to_owned());
             return self.fail(error);
         };
         let offset = self.layout.superblock_offset(self.generation);
         let durability = self.io.durability(Barrier::CheckpointSuperblock);
+        let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.requests = self.io.write(Purpose::Checkpoint, offset, &bytes.into(), durability);
         checkpoint.phase = Phase::Superblock;
+    }
+
+    /// The shard's superblock with this tree, and the counters that belong to it.
+    pub(crate) fn superblock(&self, root: Option<(u8, PagePtr)>, counters: Counters) -> Superblock {
+        Superblock {
+            features: self.features,
+            store: self.names.0,
+            shard: self.names.1,
+            generation: self.generation,
+            root,
+            counters,
+            log: self.opening,
+            grown: self.layout.grown.clone(),
+        }
+    }
+
+    /// Brings a checkpoint whose superblock is under way to its end, if the device has answered; returns whether it has not.
+    pub(crate) fn end_publishing(&mut self) -> bool {
+        let Some(checkpoint) = self.checkpoint.as_ref().filter(|c| c.phase == Phase::Superblock) else {
+            return false;
+        };
+        if checkpoint.error.is_some() || checkpoint.requests == 0 {
+            self.checkpoint_work();
+            return false;
+        }
+        true
     }
 
     /// The superblock is durable: the new tree counts.
@@ -347,6 +365,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
+        self.published = checkpoint.counters;
         let (changes, bytes) = self.tables.thaw();
         self.leftovers.add_changes(changes, bytes);
         self.tree_blocks += checkpoint.made_blocks;

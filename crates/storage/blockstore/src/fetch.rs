@@ -125,6 +125,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 Purpose::Fetch { waiter, first, count } => self.on_fetched(waiter, first, count, result),
                 Purpose::Read(id, at) => self.on_read(id, at, result),
                 Purpose::Discard(run) => self.on_discarded(run),
+                Purpose::Seal => self.on_seal(result),
             }
         }
         any

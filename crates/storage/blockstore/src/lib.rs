@@ -58,6 +58,7 @@ mod recent_maps;
 mod records;
 mod repair;
 mod requests;
+mod seal;
 mod shape;
 mod space;
 mod state;
@@ -75,6 +76,7 @@ pub use make::Making;
 pub use open::{OpenError, Opener};
 pub use planted::{Barrier, Bug};
 pub use ranges::{GROWTHS_MAX, GrowthError};
+pub use seal::Sealing;
 pub use state::State;
 pub use store::{BlockStore, DISCARDED_BLOCKS_MIN, Memory, Options};
 

@@ -390,7 +390,8 @@ impl<Q: DeviceQueue> Opener<Q> {
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
-        (opened.generation, opened.counters, opened.tables.tree.root) = (generation, counters, root);
+        (opened.generation, opened.counters, opened.published) = (generation, counters, counters);
+        opened.tables.tree.root = root;
         let mut batches = Vec::new();
         for record in replayed.records {
             let sequence = record.sequence;

@@ -26,6 +26,7 @@ use crate::peeked::Peeked;
 use crate::planted::Bug;
 use crate::purge::Purge;
 use crate::read::Answer;
+use crate::seal::Seal;
 use crate::space::Space;
 use crate::stop::Stop;
 use crate::tree::Tables;
@@ -118,6 +119,8 @@ pub enum Purpose {
     Read(u64, usize),
     /// Blocks that nothing needs.
     Discard(Run),
+    /// The superblock of a store that is closed in order.
+    Seal,
 }
 
 /// A device's error as the store's.
@@ -142,6 +145,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) packer: Packer,
     pub(crate) growth: Growth,
     pub(crate) counters: Counters,
+    /// Those of the superblock: as of its tree.
+    pub(crate) published: Counters,
     /// Blocks of the tree's pages.
     pub(crate) tree_blocks: u64,
     pub(crate) log: Log,
@@ -174,6 +179,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) done: Vec<Completion>,
     pub(crate) ready: Vec<Completion>,
     pub(crate) stopped: bool,
+    pub(crate) seal: Option<Seal>,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
@@ -210,6 +216,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             packer,
             growth: Growth::None,
             counters: Counters::default(),
+            published: Counters::default(),
             tree_blocks: 0,
             log,
             opening,
@@ -235,6 +242,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             done: Vec::new(),
             ready: Vec::new(),
             stopped: false,
+            seal: None,
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),

@@ -69,7 +69,7 @@ impl Position {
 pub struct Opening {
     /// Where the oldest record that is needed begins.
     pub kept: Position,
-    /// Where the log ended when it was opened. Every record before it was durable then.
+    /// Where the log ended when it was opened, or closed in order. Every record before it was durable then.
     pub sealed: Position,
     /// What the records of this opening carry: larger than that of every opening before. Older records behind `sealed`
     /// were dropped by the opening, and count no more.

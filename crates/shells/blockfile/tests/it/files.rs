@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read, shrinks_below};
 use blockfile::{
-    BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in,
-    shards_in, shards_of,
+    BLOCK_BYTES, BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs,
+    open, path_in, shards_in, shards_of,
 };
 use store::conformance::{Harness, Properties};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
@@ -71,6 +71,17 @@ fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
     assert!(matches!(again, Err(OpenError::Exists(_))), "{again:?}");
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(error(dir.path(), &owner(3)), OpenError::NotAStore { .. }));
+}
+
+/// A store that is dropped is closed in order: that its log was damaged since does not go unnoticed.
+#[test]
+fn a_log_that_was_lost_since_the_store_was_closed_is_missed() {
+    let dir = with_object(&[7; 10_000]);
+    let log = 3 * BLOCK_BYTES..3 * BLOCK_BYTES + logs_bytes(SIZE, 1, false);
+    let file = File::options().read(true).write(true).open(path_in(dir.path())).unwrap();
+    file.write_all_at(&vec![0; (log.end - log.start) as usize], log.start).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains("the log is corrupt"), "{text}");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Sim, Simulated};
-use blockdev::DeviceId;
+use crate::common::{Sim, Simulated, perform};
 use blockdev::sim::SimDisks;
+use blockdev::{DeviceId, Durability, Op};
 use blockstore::{BLOCK, Checker, OpenError, Options};
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
@@ -49,8 +49,9 @@ fn contents(h: &mut Harness<Simulated>, n: u32) -> Result<Vec<ReadOutcome>, Stor
     all.into_iter().map(|request| h.get(request)).collect()
 }
 
-/// A store with every kind of record: most in the tree, some in the log, some of the data deferred.
-fn filled() -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
+/// A store with every kind of record: most in the tree, some in the log, some of the data deferred. It is closed in order, or as
+/// if its process had been killed.
+fn filled(in_order: bool) -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
     let mut factory = Sim::new(Options::default(), LOG_BYTES);
     let mut h = Harness::new(factory.fresh(4 << 20), factory.properties());
     h.commit(|t| t.create_collection(pg(), 0));
@@ -78,7 +79,8 @@ fn filled() -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
     let want = (0..44).map(|n| contents(&mut h, n).expect("nothing is damaged yet")).collect();
     // Those of the last objects are still in the log.
     let places = (0..40).filter_map(|n| h.store().store.locate(pg(), &object(n), 0)).collect();
-    let Simulated { store, disks } = h.take();
+    let Simulated { mut store, disks } = h.take();
+    assert!(!in_order || factory.seal(&mut store, u64::MAX));
     drop(store);
     disks.close();
     (factory, disks, want, places)
@@ -145,7 +147,7 @@ fn noticed(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &st
 
 #[test]
 fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
-    let (factory, disks, want, places) = filled();
+    let (factory, disks, want, places) = filled(false);
     // What lies behind is noise, which the store has not touched.
     let size = BLOCKS + 320 * BLOCK;
     let mut random = SplitMix64::new(7);
@@ -186,4 +188,67 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     assert!(count("data", Noticed::Reading) > 2 && count("data", Noticed::Nothing) == 0, "{by_kind:?}");
     let pages = count("page or data", Noticed::Checking) + count("page or data", Noticed::Opening);
     assert!(pages > 0, "{by_kind:?}");
+}
+
+/// The units of the log that hold something.
+fn units(disks: &SimDisks) -> Vec<u64> {
+    let used = |at: &u64| disks.visible(DeviceId::Data, *at, UNIT as usize).iter().any(|byte| *byte != 0);
+    (BLOCKS - LOG_BYTES..BLOCKS).step_by(UNIT as usize).filter(used).collect()
+}
+
+const UNIT: u64 = 512;
+
+/// Of a store that was closed in order no record of the log is missed unnoticed, wherever it was lost from.
+#[test]
+fn a_log_that_lost_its_tail_since_it_was_closed_in_order_is_refused() {
+    let (factory, disks, want, _) = filled(true);
+    let units = units(&disks);
+    let before: Vec<_> = units.iter().map(|at| disks.visible(DeviceId::Data, *at, UNIT as usize)).collect();
+    let superblocks = disks.visible(DeviceId::Data, SUPERBLOCKS, 2 * 4096);
+    let restore = |units: &[u64], contents: &[Vec<u8>]| {
+        for (at, bytes) in units.iter().zip(contents) {
+            write(&disks, *at, bytes.clone());
+        }
+        write(&disks, SUPERBLOCKS, superblocks.clone());
+    };
+    assert_eq!(noticed(&factory, &disks, &want, "undamaged"), Noticed::Nothing);
+    let mut lost = 0;
+    for first in 0..units.len() {
+        restore(&units, &before);
+        units[first..].iter().for_each(|at| write(&disks, *at, vec![0; UNIT as usize]));
+        lost += usize::from(
+            noticed(&factory, &disks, &want, &format!("zeros from {first} on")) == Noticed::Opening,
+        );
+    }
+    assert_eq!(lost, units.len(), "of {} units", units.len());
+    restore(&units, &before);
+    assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
+}
+
+fn write(disks: &SimDisks, offset: u64, bytes: Vec<u8>) {
+    let op = Op::Write { offset, data: bytes.into(), durability: Durability::Durable };
+    perform(disks, DeviceId::Data, op);
+}
+
+/// A store that was closed in order, and used and closed again, is refused with the first state's log.
+#[test]
+fn a_log_of_an_earlier_time_is_refused() {
+    let (factory, disks, ..) = filled(true);
+    let log = |disks: &SimDisks| disks.visible(DeviceId::Data, BLOCKS - LOG_BYTES, LOG_BYTES as usize);
+    let earlier = log(&disks);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.write(pg(), &object(1), 0, vec![7; 1000].into()));
+    let Simulated { mut store, disks } = h.take();
+    assert!(factory.seal(&mut store, u64::MAX));
+    drop(store);
+    disks.close();
+    let later = log(&disks);
+    write(&disks, BLOCKS - LOG_BYTES, earlier);
+    let refused = factory.try_open(&disks).err();
+    assert!(matches!(refused, Some(OpenError::Log(_))), "{refused:?}");
+    disks.close();
+    write(&disks, BLOCKS - LOG_BYTES, later);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let read = contents(&mut h, 1).expect("it is there");
+    assert!(matches!(&read[0], ReadOutcome::Data(data) if data.to_vec()[..1000] == [7; 1000]));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
 use blockdev::{DeviceId, DeviceQueue, Done, Geometry, Op, Request, Token};
-use blockstore::{Barrier, BlockStore, Checker, Label, Making, OpenError, Opener, Options};
+use blockstore::{Barrier, BlockStore, Checker, Label, Making, OpenError, Opener, Options, Sealing};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
 use store::{ByMedium, CollectionId, Compression, CompressionAlgorithm, CompressionMode, ObjectStore};
@@ -42,6 +42,8 @@ pub struct Sim {
     pub log_apart: bool,
     /// The compression that is set in every store that is opened, for all pools; `None`: as the store has it.
     pub compression: Option<Compression>,
+    /// Some crashes come while the store is closed in order, or right after that.
+    pub seals: bool,
     /// What no store makes durable.
     pub left_out: Option<Barrier>,
     pub seed: u64,
@@ -57,6 +59,7 @@ impl Sim {
             durable_flushes: false,
             log_apart: false,
             compression: None,
+            seals: true,
             left_out: None,
             seed: 1,
         }
@@ -141,6 +144,20 @@ impl Sim {
 
     pub fn open(&self, disks: &SimDisks) -> Simulated {
         self.try_open(disks).unwrap_or_else(|e| panic!("a store that was closed is opened: {e}"))
+    }
+
+    /// Closes a store in order, as far as so many turns; returns whether it came to its end.
+    pub fn seal(&self, store: &mut BlockStore<SimQueue>, turns: u64) -> bool {
+        let mut sealing = Sealing::new(store);
+        let mut now = UTime { sec: 1_500_000_000, nsec: 0 };
+        for _ in 0..turns {
+            match sealing.turn(now) {
+                Some(Err(error)) if self.left_out.is_none() => panic!("a store is not closed: {error}"),
+                Some(_) => return true,
+                None => now = sealing.deadline().expect("it waits for the device"),
+            }
+        }
+        false
     }
 
     /// Lets a store do all it can.
@@ -248,7 +265,10 @@ impl Factory for Sim {
             simulated.store.request_checkpoint();
         }
         self.drain(&mut simulated);
-        let Simulated { store, disks } = simulated;
+        let Simulated { mut store, disks } = simulated;
+        if !store.has_failed() {
+            assert!(self.seal(&mut store, u64::MAX));
+        }
         drop(store);
         self.devices().for_each(|device| disks.heal(device));
         disks.close();
@@ -258,7 +278,11 @@ impl Factory for Sim {
     }
 
     fn crash(&mut self, simulated: Simulated, seed: u64) -> Option<Simulated> {
-        let Simulated { store, disks } = simulated;
+        let Simulated { mut store, disks } = simulated;
+        // The store may have been about to be closed in order, or closed.
+        if self.seals && (seed >> 8) % 3 == 0 && !store.has_failed() {
+            self.seal(&mut store, (seed >> 16) % 12);
+        }
         drop(store);
         disks.reseed(seed);
         self.devices().for_each(|device| disks.heal(device));

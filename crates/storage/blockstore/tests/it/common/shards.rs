@@ -148,7 +148,10 @@ impl Factory for Shards {
 
     fn reopen(&mut self, mut whole: Whole) -> Option<Whole> {
         self.drain(&mut whole, self.sim.clean);
-        let Whole { store, disks } = whole;
+        let Whole { mut store, disks } = whole;
+        for handle in store.handles() {
+            assert!(handle.has_failed() || self.sim.seal(handle, u64::MAX));
+        }
         drop(store);
         self.sim.devices().for_each(|device| disks.heal(device));
         disks.close();
