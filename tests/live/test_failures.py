@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -244,6 +245,34 @@ def test_a_store_that_can_not_be_opened_costs_only_its_osd(t):
         os.remove(cluster.metadata(osd))
     refused = cluster.up(code=1)
     expect("osd.2's store can't be used" in refused.words, refused.words)
+
+
+def test_a_log_that_was_lost_after_a_stop_in_order_is_noticed(t):
+    """Its records were acknowledged: none is taken for one that a power loss left unwritten."""
+    cluster = t.cluster("--osds", "3", "--store", "block")
+    client = t.client(cluster)
+    filled(client)
+
+    def zero_log(osd):
+        with open(cluster.metadata(osd), "r+b") as f:
+            # Behind the label and two superblocks.
+            f.seek(3 * 4096)
+            f.write(bytes(1 << 20))
+
+    loligo(cluster, "stop", cluster.dir)
+    zero_log(0)
+    cluster.up()
+    expect("osd.0 failed and is down" in cluster.said and "the log is corrupt" in cluster.said, cluster.said)
+    client.rados("-p", "p", "put", "later", "/etc/hostname")
+    # An OSD alone, and a process that is told to end.
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    zero_log(1)
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", code=1)
+    expect("the log is corrupt" in said, said)
+    cluster.kill(signal.SIGTERM)
+    zero_log(2)
+    said = loligo(cluster, "store", "fsck", cluster.dir, "--osd", "2", code=1)
+    expect("the log is corrupt" in said, said)
 
 
 def test_a_failed_disk_is_replaced_while_the_others_serve(t):
