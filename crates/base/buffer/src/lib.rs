@@ -6,6 +6,7 @@
 
 mod copied;
 mod crc;
+mod huge;
 mod pages;
 mod piece;
 mod rope;
@@ -13,7 +14,13 @@ mod runs;
 
 pub use copied::{copied_bytes, copy_payload};
 pub use crc::{checksummed_bytes, crc32c, crc32c_page, crc32c_zeros};
+pub use huge::{HugePages, set_huge_pages};
 pub use pages::{Page, PageSource, set_page_source};
 pub use piece::{ALIGN, Piece, PieceMut};
 pub use rope::Rope;
-pub use runs::give_back_unused;
+
+/// Gives back memory of long buffers that had no use since the last call: a process that is idle keeps none.
+pub fn give_back_unused() {
+    runs::give_back_unused();
+    huge::give_back_unused();
+}

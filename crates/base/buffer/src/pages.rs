@@ -16,6 +16,10 @@ use crate::ALIGN;
 #[repr(C, align(4096))]
 pub struct Page(pub(crate) [u8; ALIGN]);
 
+impl Page {
+    pub const ZEROS: Self = Self([0; ALIGN]);
+}
+
 /// Where single pages come from, and how the system gets their memory back.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSource {

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::copied::{copy_payload, count};
 use crate::crc::{crc32c_page, uncounted};
 use crate::crc32c;
+use crate::huge;
 use crate::pages::{Page, Pooled};
 use crate::runs;
 use zerocopy::{FromZeros, IntoBytes};
@@ -43,18 +44,42 @@ enum Slab {
 /// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
 /// being looked at otherwise.
 struct Pages {
-    pages: Box<[Page]>,
-    /// They are kept for the next buffer that will be filled. Others would only take the room of those.
-    refilled: bool,
+    pages: Run,
     whole: OnceLock<Checksum>,
     /// The crc32c, from all ones, of each of the first pages.
     sums: OnceLock<Box<[u32]>>,
 }
 
-impl Drop for Pages {
+/// Where whole pages come from, and go to.
+enum Run {
+    Allocated(Box<[Page]>),
+    /// Kept for the next buffer that will be filled. Others would only take the room of those.
+    Refilled(Box<[Page]>),
+    Huge(huge::Run),
+}
+
+impl Run {
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Allocated(pages) | Self::Refilled(pages) => pages.as_bytes(),
+            Self::Huge(pages) => pages.as_bytes(),
+        }
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Allocated(pages) | Self::Refilled(pages) => pages.as_mut_bytes(),
+            Self::Huge(pages) => pages.as_mut_bytes(),
+        }
+    }
+}
+
+impl Drop for Run {
     fn drop(&mut self) {
-        if self.refilled {
-            runs::put(std::mem::take(&mut self.pages));
+        if let Self::Refilled(pages) = self {
+            runs::put(std::mem::take(pages));
         }
     }
 }
@@ -89,7 +114,7 @@ impl Slab {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages) => pages.pages.as_bytes(),
+            Self::Pages(pages) => pages.pages.as_slice(),
             Self::Page { page, .. } => page.as_slice(),
         }
     }
@@ -98,7 +123,7 @@ impl Slab {
     fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages) => pages.pages.as_mut_bytes(),
+            Self::Pages(pages) => pages.pages.as_mut_slice(),
             Self::Page { page, .. } => page.as_mut_slice(),
         }
     }
@@ -129,13 +154,18 @@ impl Slab {
         match (pages == 1).then(Pooled::zeroed).flatten() {
             Some(page) => Self::Page { page, whole: OnceLock::new(), sum: OnceLock::new() },
             // Zero values come from the allocator as they are: large memory is not touched here.
-            None => Self::pages(<[Page]>::new_box_zeroed_with_elems(pages).unwrap_or_default()),
+            None => Self::pages(Run::Allocated(allocated(pages))),
         }
     }
 
-    fn pages(pages: Box<[Page]>) -> Self {
-        Self::Pages(Box::new(Pages { pages, refilled: false, whole: OnceLock::new(), sums: OnceLock::new() }))
+    fn pages(pages: Run) -> Self {
+        Self::Pages(Box::new(Pages { pages, whole: OnceLock::new(), sums: OnceLock::new() }))
     }
+}
+
+/// Pages of zeros; none where the system has no memory.
+fn allocated(pages: usize) -> Box<[Page]> {
+    <[Page]>::new_box_zeroed_with_elems(pages).unwrap_or_default()
 }
 
 /// A uniquely owned buffer to receive into; [`PieceMut::freeze`] makes it shareable.
@@ -174,18 +204,38 @@ impl PieceMut {
     /// # Panics
     /// If the system has no memory left.
     pub fn to_fill(len: usize) -> Self {
-        let mut piece = match runs::take(len.div_ceil(ALIGN)) {
-            Some(pages) => Self { memory: Filling::Slab(Slab::pages(pages)), len },
-            None => Self::zeroed(len),
-        };
-        if let Filling::Slab(Slab::Pages(pages)) = &mut piece.memory {
-            pages.refilled = true;
+        match len {
+            0..=ALIGN => Self::zeroed(len).with_any_content(),
+            _ => {
+                let pages = len.div_ceil(ALIGN);
+                Self::of_run(Run::Refilled(runs::take(pages).unwrap_or_else(|| allocated(pages))), len)
+            }
         }
+    }
+
+    /// The same for bytes that a device takes next, and nobody keeps for long: in huge pages, if some are free
+    /// ([`set_huge_pages`](crate::set_huge_pages)).
+    ///
+    /// # Panics
+    /// If the system has no memory left.
+    pub fn to_receive(len: usize) -> Self {
+        match huge::Run::take(len.div_ceil(ALIGN)) {
+            Some(run) => Self::of_run(Run::Huge(run), len),
+            None => Self::to_fill(len),
+        }
+    }
+
+    fn of_run(run: Run, len: usize) -> Self {
+        assert!(run.as_slice().len() >= len, "memory for {len} bytes");
+        Self { memory: Filling::Slab(Slab::pages(run)), len }.with_any_content()
+    }
+
+    /// A caller who counts on zeros, or who leaves a part as it was, is found by the tests.
+    fn with_any_content(mut self) -> Self {
         if cfg!(debug_assertions) {
-            // A caller who counts on zeros, or who leaves a part as it was, is found by the tests.
-            piece.as_mut_slice().fill(0xa5);
+            self.as_mut_slice().fill(0xa5);
         }
-        piece
+        self
     }
 
     /// Bytes held.
@@ -294,9 +344,8 @@ impl Piece {
     /// # Panics
     /// If the parts have more than `len` bytes.
     pub fn joined<'a>(parts: impl Iterator<Item = &'a [u8]>, len: usize) -> Self {
-        const ZEROS: Page = Page([0; ALIGN]);
         let mut pages = Vec::with_capacity(len.div_ceil(ALIGN));
-        let (mut page, mut filled) = (ZEROS, 0);
+        let (mut page, mut filled) = (Page::ZEROS, 0);
         for mut part in parts {
             while !part.is_empty() {
                 let (now, later) = part.split_at(part.len().min(ALIGN - filled));
@@ -314,12 +363,12 @@ impl Piece {
             pages.push(page);
         }
         while pages.len() * ALIGN < len {
-            pages.push(ZEROS);
+            pages.push(Page::ZEROS);
         }
         if len < ALIGN {
             return pages.as_bytes()[..len].to_vec().into();
         }
-        Self { len: length(len), ..Slab::pages(pages.into()).into() }
+        Self { len: length(len), ..Slab::pages(Run::Allocated(pages.into())).into() }
     }
 
     /// The sub-range `range` of this piece, sharing its memory.

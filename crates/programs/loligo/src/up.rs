@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use text::format_bytes;
 
-use crate::{DEFAULT_DIR, ask, detach, fail, log, memory, panics};
+use crate::{DEFAULT_DIR, ask, detach, fail, huge_pages, log, memory, panics};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
@@ -162,7 +162,11 @@ fn serve(args: &Args) -> Result<(), HostError> {
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
     match cluster.info().store.is_durable() {
-        true => memory::use_small_pages(),
+        true => {
+            memory::use_small_pages();
+            let info = cluster.info();
+            huge_pages::use_for_payload(info.memory_target.saturating_mul(u64::from(info.osds)));
+        }
         false => memory::set_payload_apart(),
     }
     announce(&cluster, began.elapsed());

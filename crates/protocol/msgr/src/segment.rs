@@ -119,7 +119,7 @@ impl Segment {
             return None;
         }
         if let Filling::Bytes(_) = &self.filling {
-            self.filling = Filling::Pages(PieceMut::to_fill(self.next_step()), 0);
+            self.filling = Filling::Pages(PieceMut::to_receive(self.next_step()), 0);
         }
         match &mut self.filling {
             Filling::Pages(piece, filled) => piece.as_mut_slice().get_mut(*filled..),
