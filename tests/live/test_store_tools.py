@@ -261,6 +261,56 @@ def pgs_go_through_files(t, *args):
     expect("--other-cluster" in said, f"another cluster: {said}")
 
 
+def test_pgs_are_saved_from_a_store_whose_log_is_damaged(t):
+    """Its OSD refuses it. What is left is listed, checked and exported, if that is asked for, and goes into a new store."""
+    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 12, 300_000)
+    before = contents(t, client)
+    osd = ("--osd", "1")
+    loligo(cluster, "stop", cluster.dir, *osd)
+    pgs = pgs_of(cluster, 1)
+    label = json.loads(loligo(cluster, "store", "dump", cluster.dir, *osd, "-f", "json"))["osd.1"]["label"]
+    with open(cluster.metadata(1), "r+b") as f:
+        # Behind the label and two superblocks; the last record is what the OSD notes when it stops.
+        f.seek(3 * 4096)
+        log = f.read(label["log_bytes"])
+        last = max(at for at in range(0, len(log), 512) if log[at:at + 512].strip(b"\0"))
+        f.seek(3 * 4096 + last)
+        f.write(bytes(512))
+
+    def head():
+        with open(cluster.metadata(1), "rb") as f:
+            return f.read(64 << 20)
+    damaged = head()
+    said = loligo(cluster, "start", cluster.dir, *osd, code=1)
+    expect("the log is corrupt" in said and "export --damaged" in said, said)
+    said = loligo(cluster, "store", "fsck", cluster.dir, *osd, "--deep", code=1)
+    expect("the log is corrupt" in said and "nothing is mended" in said and "objects read" in said, said)
+    said = loligo(cluster, "store", "fsck", cluster.dir, *osd, "--repair", code=1)
+    expect("nothing was mended" in said, said)
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, *osd, "-f", "json", code=1))["osd.1"]
+    expect("the log is corrupt" in shown["damage"][0] and shown["space"] is None, shown)
+    listed = subprocess.run(cluster.argv("store", "list", cluster.dir, *osd, "-f", "json"), capture_output=True, timeout=BOUND)
+    equal((listed.returncode, [row["pg"] for row in json.loads(listed.stdout)]), (0, pgs), f"PGs that are left: {listed.stderr!r}")
+    expect(b"may be older" in listed.stderr, listed.stderr)
+    of = ("store", "export", cluster.dir, *osd)
+    said = loligo(cluster, *of, "--pg", pgs[0], "--file", t.path("refused"), code=1)
+    expect("--damaged" in said and not os.path.exists(t.path("refused")), said)
+    for pg in pgs:
+        loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"), "--damaged")
+    expect(head() == damaged, "the damaged store is not written to")
+    loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    loligo(cluster, "stop", cluster.dir, *osd)
+    for pg in pgs:
+        loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pg}"))
+    loligo(cluster, "start", cluster.dir, *osd)
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    equal(contents(t, client), before, "what clients read of the saved PGs")
+
+
 def test_a_store_grows_with_its_file(t):
     cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
     client = t.client(cluster)

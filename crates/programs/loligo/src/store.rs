@@ -108,7 +108,8 @@ pub fn run(args: &Args) -> ExitCode {
             _ => continue,
         };
         let report = report.unwrap_or_else(|error| json!({ "error": error }));
-        clean &= report["error"].is_null() && report["problems"].as_array().is_none_or(Vec::is_empty);
+        clean &= report["error"].is_null() && report["damage"].is_null();
+        clean &= report["problems"].as_array().is_none_or(Vec::is_empty);
         found |= report["objects"].as_array().is_some_and(|objects| !objects.is_empty());
         if of.format == "plain" {
             plain(osd, &report);
@@ -191,9 +192,22 @@ fn plain(osd: u32, report: &Value) {
     output::line(format_args!("osd.{osd}: {verdict}, {} collections{read}", report["collections"]));
 }
 
-fn open(dir: &Path) -> Result<(Blocking<BlockFileStore>, Value), String> {
-    let opened = blockfile::open_any(dir, &Options::default());
-    let (store, label, owner) = opened.map_err(|error| error.to_string())?;
+/// A store, what its label says, and what is damaged: then it can only be read, and not all of it.
+type Opened = (Blocking<BlockFileStore>, Value, Vec<String>);
+
+fn open(dir: &Path) -> Result<Opened, String> {
+    let (store, label, owner, damage) = match blockfile::open_any(dir, &Options::default()) {
+        Ok((store, label, owner)) => (store, label, owner, Vec::new()),
+        Err(refused) => match blockfile::open_damaged(dir, &Options::default()) {
+            Ok(opened) => {
+                let refused = refused.to_string();
+                // The reason is among what was found.
+                let others: Vec<_> = opened.damage.into_iter().filter(|one| !refused.contains(one)).collect();
+                (opened.store, opened.label, opened.owner, std::iter::once(refused).chain(others).collect())
+            }
+            Err(_) => return Err(refused.to_string()),
+        },
+    };
     let log = blockfile::log_device(dir).map_err(|error| error.to_string())?;
     let label = json!({
         "id": format!("{:016x}", label.id), "shards": label.shards, "bytes": label.size_bytes,
@@ -201,12 +215,13 @@ fn open(dir: &Path) -> Result<(Blocking<BlockFileStore>, Value), String> {
         "log_device": log.map(|log| log.path.display().to_string()),
         "cluster": owner.cluster.to_string(), "osd": owner.osd.0, "osd_uuid": owner.osd_uuid.to_string(),
     });
-    Ok((Blocking::new(store), label))
+    Ok((Blocking::new(store), label, damage))
 }
 
 fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String> {
-    let (mut store, _) = open(dir)?;
+    let (mut store, _, damage) = open(dir)?;
     let mended = match repair {
+        true if !damage.is_empty() => return Err(format!("nothing was mended: {}", damage[0])),
         true => blockfile::repair(&mut store).map_err(|error| format!("nothing was mended: {error}"))?.mended,
         false => Vec::new(),
     };
@@ -219,6 +234,7 @@ fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String>
         }
     };
     let Findings { problems, collections, objects, bytes } = blockfile::fsck(&mut store, deep, &mut progress);
+    let problems = [damage, problems].concat();
     Ok(json!({
         "deep": deep, "collections": collections, "objects": objects, "bytes": bytes, "problems": problems,
         "mended": mended,
@@ -226,10 +242,12 @@ fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String>
 }
 
 fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
-    let (mut store, label) = open(dir)?;
+    let (mut store, label, damage) = open(dir)?;
     let failed = |error: StoreError| error.to_string();
     if let Some(name) = object {
-        return found(&mut store, name).map_err(failed);
+        let mut found = found(&mut store, name).map_err(failed)?;
+        note_damage(&mut found, damage);
+        return Ok(found);
     }
     let ReadOutcome::StatFs(space) = store.read(ReadRequest::StatFs).map_err(failed)? else {
         return Err("the store does not say how much space it has".to_owned());
@@ -248,7 +266,7 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
         let handle = handle.inner();
         shards.push(dump_shard(&handle.state(), &handle.ends(), &collections));
     }
-    Ok(json!({
+    let mut report = json!({
         "label": label,
         "space": {
             "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
@@ -257,7 +275,23 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
             "data_compressed_original": packed.original,
         },
         "shards": shards,
-    }))
+    });
+    if !damage.is_empty() {
+        // Its blocks are not counted.
+        report["space"] = Value::Null;
+        for shard in report["shards"].as_array_mut().into_iter().flatten() {
+            shard["blocks"] = Value::Null;
+        }
+    }
+    note_damage(&mut report, damage);
+    Ok(report)
+}
+
+/// Says what is damaged of the store that a report is of.
+fn note_damage(report: &mut Value, damage: Vec<String>) {
+    if !damage.is_empty() {
+        report["damage"] = damage.into();
+    }
 }
 
 /// `ends`: of the store after each growth.

@@ -52,6 +52,10 @@ pub struct ExportArgs {
     /// Where to write; must not exist. `-` is standard output.
     #[arg(long, value_name = "PATH")]
     file: PathBuf,
+    /// Write what is left in a store that is damaged, and that an OSD refuses. A PG of which a part can't be read is not
+    /// written; but where the log is damaged, the last writes are missing.
+    #[arg(long)]
+    damaged: bool,
 }
 
 #[derive(clap::Args)]
@@ -101,6 +105,21 @@ fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
     storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
 }
 
+/// Opens an OSD's store to read it, in spite of damage where that is wanted: then it says what is damaged.
+fn open_to_read(dir: &Path, osd: u32, in_spite_of_damage: bool) -> Result<(AnyStore, Owner), String> {
+    let refused = match open(dir, osd) {
+        Err(refused) if in_spite_of_damage => refused,
+        opened => return opened,
+    };
+    // A store of another kind, or one that is in use, is refused again.
+    let Ok((store, owner, _)) = storetool::open_damaged(&dir.join(format!("osd.{osd}"))) else {
+        return Err(refused);
+    };
+    eprintln!("loligo: {refused}");
+    eprintln!("loligo: osd.{osd}: what is left is read; it may be older than what was written last");
+    Ok((store, owner))
+}
+
 /// What failed: the file is named as the caller has named it.
 fn reason(osd: u32, file: &str, error: &PgError) -> String {
     match error {
@@ -143,7 +162,7 @@ fn done(
 pub fn export(args: &ExportArgs) -> ExitCode {
     let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
     let name = if to_stdout { "standard output".to_owned() } else { args.file.display().to_string() };
-    let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
+    let exported = open_to_read(&args.of.dir, osd, args.damaged).and_then(|(mut store, owner)| {
         let at = |error: io::Error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{name} exists already, and is not written over"),
             _ => format!("{name}: {error}"),
@@ -192,7 +211,7 @@ pub fn import(args: &ImportArgs) -> ExitCode {
 
 /// What an OSD's store has of that which is asked for; `None` if it has no such PG.
 fn listed(args: &ListArgs, osd: u32) -> Result<Option<Vec<Value>>, String> {
-    let (mut store, _) = open(&args.dir, osd)?;
+    let (mut store, _) = open_to_read(&args.dir, osd, true)?;
     let rows = match args.pg.map(|pg| CollectionId::Pg(pg.into())) {
         None => pgs(&mut store).map(Some),
         Some(pg) => match storetool::is_whole(&mut store, pg) {

@@ -67,7 +67,10 @@ pub enum OpenError {
     Shrinks { path: PathBuf, bytes: u64, has: u64 },
     #[error("{path}: {why}")]
     CanNotGrow { path: PathBuf, why: String },
-    #[error("the store in {path} is damaged ({why}); restore the file from a copy")]
+    #[error(
+        "the store in {path} is damaged ({why}); restore the file from a copy, or have the OSD begin again (`loligo start DIR --osd N \
+         --replace`); `loligo store fsck` says what is left, and `loligo store export --damaged` saves PGs"
+    )]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]
     Device(#[from] device::OpenError),

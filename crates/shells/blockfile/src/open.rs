@@ -147,7 +147,7 @@ impl Parts {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(dir: &Path, owner: &Owner, options: &Options) -> Result<BlockFileStore, OpenError> {
-    open_for(dir, Some(owner), options).map(|(store, _, _)| store)
+    open_for(dir, Some(owner), options, None).map(|(store, _, _)| store)
 }
 
 /// Opens the store in `dir` whosever it is, for tools.
@@ -155,13 +155,35 @@ pub fn open(dir: &Path, owner: &Owner, options: &Options) -> Result<BlockFileSto
 /// # Errors
 /// See [`OpenError`].
 pub fn open_any(dir: &Path, options: &Options) -> Result<(BlockFileStore, Label, Owner), OpenError> {
-    open_for(dir, None, options)
+    open_for(dir, None, options, None)
+}
+
+/// A store that was opened in spite of damage.
+pub struct Damaged {
+    pub store: BlockFileStore,
+    pub label: Label,
+    pub owner: Owner,
+    /// What was found, a sentence each.
+    pub damage: Vec<String>,
+}
+
+/// Opens the store in `dir` whosever it is to read what can be read of it, though [`open_any`] refuses it. Nothing is written. It has
+/// nothing of records of the log from the first on that can't be read: what it gives of an object may be older than what was
+/// acknowledged.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open_damaged(dir: &Path, options: &Options) -> Result<Damaged, OpenError> {
+    let mut damage = Vec::new();
+    let (store, label, owner) = open_for(dir, None, options, Some(&mut damage))?;
+    Ok(Damaged { store, label, owner, damage })
 }
 
 fn open_for(
     dir: &Path,
     wanted: Option<&Owner>,
     options: &Options,
+    mut damage: Option<&mut Vec<String>>,
 ) -> Result<(BlockFileStore, Label, Owner), OpenError> {
     let path = path_in(dir);
     let no_store = |error: &io::Error| OpenError::NotAStore { path: path.clone(), why: error.to_string() };
@@ -180,13 +202,22 @@ fn open_for(
     }
     let mut opening = Opening::new(&parts, &label, &files, options, Arc::new((lock, held)))?;
     opening.is_file = metadata.is_file();
+    opening.is_damaged = damage.is_some();
     let mut shards = Vec::new();
     for shard in 0..label.shards {
         let mut handle = opening.shard(shard, &owner)?;
-        let collections = collections(&mut handle, &opening.driver).map_err(|error| OpenError::Damaged {
-            path: path.clone(),
-            why: format!("the collections of shard {shard} can't be listed: {error}"),
-        })?;
+        let listed = collections(&mut handle, &opening.driver)
+            .map_err(|error| format!("the collections of shard {shard} can't be listed: {error}"));
+        let collections = match (listed, &mut damage) {
+            (Err(why), Some(damage)) => {
+                damage.push(why);
+                Vec::new()
+            }
+            (listed, _) => listed.map_err(|why| OpenError::Damaged { path: path.clone(), why })?,
+        };
+        if let (Some(damage), Some(of_shard)) = (&mut damage, handle.inner().damage()) {
+            damage.extend_from_slice(of_shard);
+        }
         shards.push((handle, collections));
     }
     check_growth(&path, &owner, shards.iter_mut().map(|(handle, _)| handle))?;
@@ -227,6 +258,8 @@ struct Opening<'a> {
     options: &'a Options,
     held: Held,
     is_file: bool,
+    /// It is opened in spite of damage.
+    is_damaged: bool,
     /// Those that are modelled, with their bytes.
     disks: Vec<(DeviceId, ModelledDisk, u64)>,
     used: Arc<Used>,
@@ -258,7 +291,7 @@ impl<'a> Opening<'a> {
             check(DeviceId::Wal, &target(log), label.log_device_bytes(), &options.log_model)?;
         }
         let (used, driver) = (Used::of(label.shards), Driver::new());
-        Ok(Self { path, label, files, options, held, is_file: false, disks, used, driver })
+        Ok(Self { path, label, files, options, held, is_file: false, is_damaged: false, disks, used, driver })
     }
 
     /// Opens a shard over a queue of its own.
@@ -284,13 +317,16 @@ impl<'a> Opening<'a> {
         if let Some(barrier) = left_out() {
             opener.leave_out(barrier);
         }
+        if self.is_damaged {
+            opener = opener.in_spite_of_damage();
+        }
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
         let mut store = opened.map_err(|e| failed(path, e))?;
         if let Some(bytes) = self.options.memory_bytes {
             store.limit_memory(bytes / u64::from(label.shards));
         }
         let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
-        if let Some(layout) = label.shard(number).filter(|_| self.is_file) {
+        if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;
             let fixed = BLOCK + u64::from(label.shards) * of_shard;

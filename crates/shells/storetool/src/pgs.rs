@@ -37,6 +37,17 @@ pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
     }
 }
 
+/// Opens a block store in an OSD's directory that [`open`] refuses, to read what is left: see [`blockfile::open_damaged`]. With what
+/// was found, a sentence each.
+///
+/// # Errors
+/// It is in use, is no such store, or nothing of it can be read: in a sentence.
+pub fn open_damaged(dir: &Path) -> Result<(AnyStore, Owner, Vec<String>), String> {
+    let opened = blockfile::open_damaged(dir, &blockfile::Options::default());
+    let opened = opened.map_err(|error| error.to_string())?;
+    Ok((Blocking::new(Box::new(opened.store)), opened.owner, opened.damage))
+}
+
 /// Why a PG is not in the file, or not in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum PgError {

@@ -110,6 +110,8 @@ impl Checker {
     pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
         let began = store.begin_check();
         if self.from.is_empty() {
+            // Such an opening counted no blocks.
+            self.is_partial |= store.damage().is_some();
             self.mapped = BlockUses::below(store.space.numbers());
         }
         loop {

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use blockdev::DeviceQueue;
-use store::Compressed;
+use store::{Compressed, StoreError};
 use types::UTime;
 
 use crate::batch::Batch;
@@ -41,7 +41,7 @@ impl Loading {
         &mut self,
         store: &mut BlockStore<Q>,
         now: UTime,
-    ) -> Result<bool, store::StoreError> {
+    ) -> Result<bool, StoreError> {
         store.drive(now);
         let stop = match self.load(store) {
             Ok(()) => return Ok(true),
@@ -62,6 +62,12 @@ impl Loading {
     }
 
     fn load<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
+        if store.damage.is_some() {
+            // Nothing will be written: no one needs to know what is free.
+            std::mem::take(&mut self.batches).into_iter().for_each(|batch| show(store, batch));
+            store.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));
+            return Ok(());
+        }
         self.take_pages(store)?;
         self.load_bitmap(store)?;
         load_packed(store)?;
@@ -149,15 +155,20 @@ fn replay<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) -> Attempt<()
     if !store.space.replay(&batch.allocated, &batch.freed) {
         return Err(damaged("a record of the log takes a block twice, or frees one that holds nothing"));
     }
+    let packed = (Bound::Included(&[table::COMPRESSED][..]), Bound::Excluded(&[table::COMPRESSED + 1][..]));
+    for (key, value) in batch.changes.range::<[u8], _>(packed) {
+        note_packed(store, key, value.as_deref())?;
+    }
+    show(store, batch);
+    Ok(())
+}
+
+/// Has what a record changes seen by what is read.
+fn show<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) {
     for block in batch.freed.iter().flat_map(|run| run.blocks()) {
         store.contents.deferred.remove(&block);
     }
     store.contents.deferred.extend(batch.deferred);
     store.counters = batch.counters;
-    let packed = (Bound::Included(&[table::COMPRESSED][..]), Bound::Excluded(&[table::COMPRESSED + 1][..]));
-    for (key, value) in batch.changes.range::<[u8], _>(packed) {
-        note_packed(store, key, value.as_deref())?;
-    }
     store.tables.apply(batch.changes);
-    Ok(())
 }

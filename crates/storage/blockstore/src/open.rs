@@ -89,6 +89,8 @@ pub struct Opener<Q: DeviceQueue> {
     grows_to: Option<Vec<u64>>,
     /// Whether the log is to be apart from now on, if it is to move.
     log_apart: Option<bool>,
+    /// The damage that was found, if the shard is opened in spite of it.
+    damage: Option<Vec<String>>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
@@ -101,7 +103,8 @@ impl<Q: DeviceQueue> Opener<Q> {
     pub fn new(queue: Q, shard: u32, options: Options) -> Result<Self, OpenError> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
         let (step, read) = (Step::Flush, Vec::new());
-        Ok(Self { io, shard, options, grows_to: None, log_apart: None, step, requests: 0, read })
+        let (grows_to, log_apart, damage) = (None, None, None);
+        Ok(Self { io, shard, options, grows_to, log_apart, damage, step, requests: 0, read })
     }
 
     /// Leaves out a barrier, here and in the store that is opened.
@@ -123,6 +126,12 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// superblock that every opening writes says so: a crash leaves the log where it was or there, empty.
     pub fn moving_log(self, apart: bool) -> Self {
         Self { log_apart: Some(apart), ..self }
+    }
+
+    /// Opens a shard that is damaged, as far as it can be read: [`BlockStore::damage`] says what was found. Nothing is written,
+    /// now or later. Of the log it has what lies before a record that can't be read; what its records had is missing.
+    pub fn in_spite_of_damage(self) -> Self {
+        Self { damage: Some(Vec::new()), ..self }
     }
 
     pub fn deadline(&self) -> Option<UTime> {
@@ -248,7 +257,10 @@ impl<Q: DeviceQueue> Opener<Q> {
                 self.read_log(shard, replay)
             }
             Step::Prove(shard, mut replayed, sequence) => {
-                replayed.on_beside(sequence, &shard.layout.log, &joined(&read))?;
+                if let Err(corrupt) = replayed.on_beside(sequence, &shard.layout.log, &joined(&read)) {
+                    self.pass(corrupt.into())?;
+                    replayed.cut(sequence);
+                }
                 self.prove(shard, replayed, sequence + 1)
             }
             Step::Seal(shard, replayed) => self.loading(shard, replayed),
@@ -342,10 +354,23 @@ impl<Q: DeviceQueue> Opener<Q> {
                 Ok(Step::Log(shard, replay))
             }
             None => {
-                let replayed = replay.finish()?;
+                let (replayed, corrupt) = replay.finish_damaged();
+                corrupt.map_or(Ok(()), |corrupt| self.pass(corrupt.into()))?;
                 self.prove(shard, replayed, 0)
             }
         }
+    }
+
+    /// Passes over damage, if that is to be.
+    ///
+    /// # Errors
+    /// It is not.
+    fn pass(&mut self, error: OpenError) -> Result<(), OpenError> {
+        match &mut self.damage {
+            Some(damage) => damage.push(error.to_string()),
+            None => return Err(error),
+        }
+        Ok(())
     }
 
     /// Reads what lies beside the next record that needs it, or seals the log.
@@ -355,6 +380,9 @@ impl<Q: DeviceQueue> Opener<Q> {
                 self.ask(run.offset, run.bytes() as u64);
             }
             return Ok(Step::Prove(shard, replayed, sequence));
+        }
+        if self.damage.is_some() {
+            return self.loading(shard, replayed);
         }
         let superblock = &mut shard.superblock;
         if let Some(moved) = shard.moved.take() {
@@ -401,9 +429,15 @@ impl<Q: DeviceQueue> Opener<Q> {
                 first..first.saturating_add(run.checksums.len() as u64)
             });
             opened.keep_payload(sequence, places.collect());
-            let decoded = Batch::decode_all(&record.payload);
-            batches.extend(decoded.map_err(|error| OpenError::BadRecord { sequence, error })?);
+            match Batch::decode_all(&record.payload) {
+                Ok(decoded) => batches.extend(decoded),
+                Err(error) => {
+                    self.pass(OpenError::BadRecord { sequence, error })?;
+                    break;
+                }
+            }
         }
+        opened.damage = self.damage.take();
         let loading = Loading::new(opened.tables.tree.root.as_ref().map(|(_, ptr)| ptr.clone()), batches);
         Ok(Step::Load(Box::new(opened), Box::new(loading)))
     }

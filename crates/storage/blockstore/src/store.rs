@@ -180,6 +180,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) ready: Vec<Completion>,
     pub(crate) stopped: bool,
     pub(crate) seal: Option<Seal>,
+    /// What an opening passed over to read what can be read: see [`BlockStore::damage`].
+    pub(crate) damage: Option<Vec<String>>,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
@@ -243,6 +245,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             ready: Vec::new(),
             stopped: false,
             seal: None,
+            damage: None,
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),
@@ -283,6 +286,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether the device has failed, so that nothing comes to its end any more.
     pub fn has_failed(&self) -> bool {
         self.stopped
+    }
+
+    /// What was found damaged by an opening that was to go on in spite of it ([`crate::Opener::in_spite_of_damage`]), a sentence
+    /// each. `None`: no such opening. It counts no blocks, and takes no transactions.
+    pub fn damage(&self) -> Option<&[String]> {
+        self.damage.as_deref()
     }
 
     /// How scattered the free blocks are: 0 if all are neighbours, 1 if no two are. It looks at every block's bit.

@@ -160,18 +160,22 @@ impl Replay {
     ///
     /// # Errors
     /// See there.
-    pub fn finish(mut self) -> Result<Replayed, WalError> {
+    pub fn finish(self) -> Result<Replayed, WalError> {
+        let (replayed, corrupt) = self.finish_damaged();
+        corrupt.map_or(Ok(replayed), Err)
+    }
+
+    /// The records before the corruption that was found, if there is some: for a log that is only to be read.
+    pub fn finish_damaged(mut self) -> (Replayed, Option<WalError>) {
         // A record that would reach past the ring isn't one: what was waited for does not come.
         if self.scanned.is_none() && !self.unparsed.is_empty() {
             self.scanned = Some(self.next.at);
             self.scan();
         }
-        let invalid = self.next.sequence;
-        if invalid <= self.flushed {
-            let offset = self.layout.offset + self.next.at % self.layout.bytes;
-            return Err(WalError::Corrupt { sequence: invalid, offset, flushed: self.flushed });
-        }
-        Ok(Replayed { records: self.records, flushed: self.flushed, end: self.next })
+        let (sequence, flushed) = (self.next.sequence, self.flushed);
+        let offset = self.layout.offset + self.next.at % self.layout.bytes;
+        let corrupt = (sequence <= flushed).then_some(WalError::Corrupt { sequence, offset, flushed });
+        (Replayed { records: self.records, flushed, end: self.next }, corrupt)
     }
 
     /// Where the bytes that were read end.

@@ -126,7 +126,17 @@ impl Sim {
     }
 
     pub fn try_open_shard(&self, disks: &SimDisks, shard: u32) -> Result<BlockStore<SimQueue>, OpenError> {
-        let mut opener = Opener::new(disks.open(), shard, self.options)?;
+        self.open_with(Opener::new(disks.open(), shard, self.options)?)
+    }
+
+    /// Opens what can be read of a store that is damaged.
+    pub fn open_damaged(&self, disks: &SimDisks) -> Result<Simulated, OpenError> {
+        let opener = Opener::new(disks.open(), 0, self.options)?.in_spite_of_damage();
+        let store = self.open_with(opener)?;
+        Ok(Simulated { store, disks: disks.clone() })
+    }
+
+    fn open_with(&self, mut opener: Opener<SimQueue>) -> Result<BlockStore<SimQueue>, OpenError> {
         self.left_out.into_iter().for_each(|barrier| opener.leave_out(barrier));
         let mut now = UTime { sec: 2, nsec: 0 };
         loop {
