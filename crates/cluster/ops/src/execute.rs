@@ -51,7 +51,7 @@ pub fn execute(
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
-    let (mut result, mut pending, mut unsupported) = (check_context(ctx, object), false, None);
+    let (mut result, mut pending, mut unsupported) = (check_context(ctx, object, ops), false, None);
     for (place, (op, ret)) in ops.iter().zip(&mut returns).enumerate() {
         if result < 0 {
             break;
@@ -88,13 +88,15 @@ pub fn execute(
     }
 }
 
-/// The snap context must descend, and with ORDERSNAP must not be older than what the object has seen.
-fn check_context(ctx: &OpContext<'_>, object: &ObjectState) -> i32 {
+/// A write's snap context must descend, and with ORDERSNAP must not be older than what the object has seen. A read has none.
+fn check_context(ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> i32 {
     let stale = ctx.flags & OsdFlags::ORDERSNAP != 0 && ctx.snapc.seq < object.snapset.seq;
+    let writes = || ops.iter().any(|op| op.code.writes() || ctx.classes.writes(op));
     match (ctx.snapc.is_valid(), stale) {
+        (true, false) => 0,
+        _ if !writes() => 0,
         (_, true) => Errno::EOLDSNAPC.code(),
-        (false, _) => Errno::EINVAL.code(),
-        _ => 0,
+        (false, false) => Errno::EINVAL.code(),
     }
 }
 

@@ -554,10 +554,14 @@ fn old_and_wrong_snap_contexts_are_refused() {
     case.snapc = SnapContext { seq: 5, snaps: vec![SnapId(5)] };
     assert_eq!(case.run(&[write(0, b"x")]).result, 0);
     case.flags = OsdFlags::ORDERSNAP;
+    let reads = [op(OpCode::READ, 0, 1), op(OpCode::STAT, 0, 0)];
     assert_eq!(case.run(&[write(0, b"x")]).result, -85);
+    assert_eq!(case.run(&[reads[0].clone(), write(0, b"x")]).result, -85);
+    assert_eq!(case.run(&reads).result, 0, "a read has no snap context");
     case.flags = 0;
     case.snapc.snaps = vec![SnapId(6)];
     assert_eq!(case.run(&[write(0, b"x")]).result, -22);
+    assert_eq!(case.run(&reads).result, 0);
 }
 
 #[test]
