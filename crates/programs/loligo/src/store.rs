@@ -136,16 +136,25 @@ pub fn cluster_in(dir: &Path) -> Result<Description, String> {
     }
 }
 
+/// The cluster of a directory, which has this OSD.
+pub fn cluster_with(dir: &Path, osd: u32) -> Result<Description, String> {
+    let description = cluster_in(dir)?;
+    if osd < description.osds {
+        return Ok(description);
+    }
+    Err(format!("{} has no osd.{osd}, but those from 0 to {}", dir.display(), description.osds - 1))
+}
+
 /// The OSDs that are meant, with their directories.
 fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
     let dir = of.dir.display();
-    let description = cluster_in(&of.dir)?;
-    let all = match of.osd {
-        Some(osd) if osd >= description.osds => {
-            return Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
+    let (description, all) = match of.osd {
+        Some(osd) => (cluster_with(&of.dir, osd)?, osd..osd + 1),
+        None => {
+            let description = cluster_in(&of.dir)?;
+            let all = 0..description.osds;
+            (description, all)
         }
-        Some(osd) => osd..osd + 1,
-        None => 0..description.osds,
     };
     let (block, others): (Vec<u32>, Vec<u32>) =
         all.partition(|osd| description.store_of(*osd) == StoreKind::Block);

@@ -9,7 +9,7 @@ use serde_json::json;
 use text::format_bytes;
 
 use crate::fail;
-use crate::store::cluster_in;
+use crate::store::cluster_with;
 
 pub const HELP: &str = "\
 A device, or a file that was made longer by other means, is used to its end; --size makes a file longer. Where the store has
@@ -46,10 +46,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn expand(args: &Args) -> Result<(), String> {
     let (at, osd) = (args.dir.display(), args.osd);
-    let description = cluster_in(&args.dir)?;
-    if osd >= description.osds {
-        return Err(format!("{at} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
-    }
+    let description = cluster_with(&args.dir, osd)?;
     let store = description.store_of(osd);
     if store != StoreKind::Block {
         let store = store.as_str();

@@ -9,7 +9,7 @@ use lab::output;
 use serde_json::json;
 
 use crate::fail;
-use crate::store::cluster_in;
+use crate::store::cluster_with;
 use crate::up::absolute;
 
 pub const HELP: &str = "\
@@ -52,10 +52,7 @@ pub fn run(args: &Args) -> ExitCode {
 fn move_log(args: &Args) -> Result<(), String> {
     let (at, osd) = (args.dir.display(), args.osd);
     let said = |error: HostError| error.to_string();
-    let mut description = cluster_in(&args.dir)?;
-    if osd >= description.osds {
-        return Err(format!("{at} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
-    }
+    let mut description = cluster_with(&args.dir, osd)?;
     let store = description.store_of(osd);
     if store != StoreKind::Block {
         let store = store.as_str();

@@ -16,7 +16,7 @@ use text::format_bytes;
 use types::{GHObject, PgId};
 
 use crate::fail;
-use crate::store::{PROGRESS, cluster_in};
+use crate::store::{PROGRESS, cluster_in, cluster_with};
 
 pub const EXPORT_HELP: &str = "\
 The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
@@ -92,14 +92,9 @@ fn pg(text: &str) -> Result<PgId, String> {
 
 /// Opens an OSD's store.
 fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
-    let description = cluster_in(dir)?;
-    let name = dir.display();
-    if osd >= description.osds {
-        return Err(format!("{name} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
-    }
-    let kind = description.store_of(osd);
+    let kind = cluster_with(dir, osd)?.store_of(osd);
     if kind == StoreKind::Mem {
-        return Err(format!("osd.{osd} of {name} has the store 'mem', which keeps nothing"));
+        return Err(format!("osd.{osd} of {} has the store 'mem', which keeps nothing", dir.display()));
     }
     let at = dir.join(format!("osd.{osd}"));
     storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
