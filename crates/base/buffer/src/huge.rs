@@ -22,6 +22,8 @@ pub struct HugePages {
     pub take: fn() -> Option<&'static mut [Page]>,
     /// Gives it back whole.
     pub give_back: fn(&'static mut [Page]),
+    /// Is called now and then while no buffer has the memory: it need not be kept ready.
+    pub forget: fn(),
 }
 
 static SOURCE: OnceLock<HugePages> = OnceLock::new();
@@ -166,6 +168,10 @@ impl DerefMut for Run {
 /// Gives the memory back if no run had a use since the last call: a process that is idle keeps none.
 pub fn give_back_unused() {
     let mut arena = arena();
+    if arena.is_none() {
+        drop(arena);
+        return SOURCE.get().into_iter().for_each(|source| (source.forget)());
+    }
     let unused = arena.as_mut().is_some_and(|arena| !std::mem::take(&mut arena.used) && arena.is_free());
     if !unused {
         return;
@@ -202,11 +208,17 @@ mod tests {
         GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
     }
 
+    static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
+
+    fn forget() {
+        FORGOTTEN.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// One test: the memory is the process's.
     #[test]
     fn runs_lie_apart_come_back_and_are_put_together_again() {
         assert!(Run::take(50).is_none(), "no one has said where memory comes from");
-        set_huge_pages(HugePages { take, give_back });
+        set_huge_pages(HugePages { take, give_back, forget });
         assert!(Run::take(50).is_none(), "there is none yet");
         assert!(Run::take(RUN_MIN - 1).is_none(), "too short");
         let mut runs: Vec<Run> = (0..4).map(|_| Run::take(25).expect("there is room")).collect();
@@ -228,8 +240,11 @@ mod tests {
         drop(runs);
         give_back_unused();
         assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 0, "it had a use");
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 0);
         give_back_unused();
         assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 1);
+        give_back_unused();
+        assert_eq!((GIVEN_BACK.load(Ordering::Relaxed), FORGOTTEN.load(Ordering::Relaxed)), (1, 1));
         drop(Run::take(PAGES).expect("it comes again"));
     }
 }

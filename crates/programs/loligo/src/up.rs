@@ -163,9 +163,9 @@ fn serve(args: &Args) -> Result<(), HostError> {
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
     match cluster.info().store.is_durable() {
         true => {
-            memory::use_small_pages();
+            let left = memory::use_small_pages();
             let info = cluster.info();
-            huge_pages::use_for_payload(info.memory_target.saturating_mul(u64::from(info.osds)));
+            huge_pages::use_for_payload(left, info.memory_target.saturating_mul(u64::from(info.osds)));
         }
         false => memory::set_payload_apart(),
     }
