@@ -5,6 +5,7 @@ use messages::Op;
 use messages::osd_op::{OpFlags, OsdFlags};
 use types::{Errno, IntervalSet, SplitMix64};
 
+use crate::classify::classify;
 use crate::clone;
 use crate::run::{Runner, StepError};
 use crate::table::{refusal, spec};
@@ -91,7 +92,7 @@ pub fn execute(
 /// A write's snap context must descend, and with ORDERSNAP must not be older than what the object has seen. A read has none.
 fn check_context(ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> i32 {
     let stale = ctx.flags & OsdFlags::ORDERSNAP != 0 && ctx.snapc.seq < object.snapset.seq;
-    let writes = || ops.iter().any(|op| op.code.writes() || ctx.classes.writes(op));
+    let writes = || classify(ops, ctx.flags, ctx.classes).map_or(true, |class| class.writes);
     match (ctx.snapc.is_valid(), stale) {
         (true, false) => 0,
         _ if !writes() => 0,
