@@ -264,7 +264,7 @@ def test_a_log_that_was_lost_after_a_stop_in_order_is_noticed(t):
     cluster.up()
     expect("osd.0 failed and is down" in cluster.said and "the log is corrupt" in cluster.said, cluster.said)
     client.rados("-p", "p", "put", "later", "/etc/hostname")
-    # An OSD alone, and a process that is told to end.
+    # The command stops one OSD; then SIGTERM ends the whole process.
     loligo(cluster, "stop", cluster.dir, "--osd", "1")
     zero_log(1)
     said = loligo(cluster, "start", cluster.dir, "--osd", "1", code=1)

@@ -176,7 +176,7 @@ def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
     loligo(cluster, "stop", cluster.dir, "--osd", "1")
     said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
     expect("its device is written over" in said, said)
-    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    both_up(client)
     loligo(cluster, "stop", cluster.dir)
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "one of before and one made anew")
 
@@ -184,6 +184,21 @@ def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
 def pgs_of(cluster, osd):
     listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
     return [row["pg"] for row in listed]
+
+
+def with_pgs(t, *args):
+    """A cluster whose osd.1 is stopped, what its clients read before that, and the PGs of osd.1."""
+    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB", *args)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 12, 300_000)
+    before = contents(t, client)
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    return cluster, client, before, pgs_of(cluster, 1)
+
+
+def both_up(client):
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
 
 
 def test_pgs_go_through_files_into_a_new_store(t):
@@ -195,14 +210,8 @@ def test_pgs_go_through_files_where_the_logs_lie_apart(t):
 
 
 def pgs_go_through_files(t, *args):
-    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB", *args)
-    client = t.client(cluster)
-    client.ceph("osd", "pool", "create", POOL, "8")
-    put_some(t, client, 12, 300_000)
-    before = contents(t, client)
+    cluster, client, before, pgs = with_pgs(t, *args)
     osd = ("--osd", "1")
-    loligo(cluster, "stop", cluster.dir, *osd)
-    pgs = pgs_of(cluster, 1)
     expect(len(pgs) > 2, f"PGs of osd.1: {pgs}")
     of = ("store", "export", cluster.dir, *osd)
     for pg in pgs:
@@ -220,7 +229,7 @@ def pgs_go_through_files(t, *args):
     expect("osd.0: " in said and all(f"osd.1   {pg} " in said for pg in pgs), f"the PGs of all stores: {said}")
     # A new disk.
     loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
-    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    both_up(client)
     loligo(cluster, "stop", cluster.dir, *osd)
     into = ("store", "import", cluster.dir, *osd)
     there = pgs_of(cluster, 1)
@@ -249,7 +258,7 @@ def pgs_go_through_files(t, *args):
     expect(killed > 0, "no import was killed")
     equal(sorted(pgs_of(cluster, 1)), sorted(there + pgs), "PGs after the imports")
     loligo(cluster, "start", cluster.dir, *osd)
-    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    both_up(client)
     equal(contents(t, client), before, "what clients read of the imported PGs")
     write_again(t, client)
     cluster.kill()
@@ -263,14 +272,8 @@ def pgs_go_through_files(t, *args):
 
 def test_pgs_are_saved_from_a_store_whose_log_is_damaged(t):
     """Its OSD refuses it. What is left is listed, checked and exported, if that is asked for, and goes into a new store."""
-    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB")
-    client = t.client(cluster)
-    client.ceph("osd", "pool", "create", POOL, "8")
-    put_some(t, client, 12, 300_000)
-    before = contents(t, client)
+    cluster, client, before, pgs = with_pgs(t)
     osd = ("--osd", "1")
-    loligo(cluster, "stop", cluster.dir, *osd)
-    pgs = pgs_of(cluster, 1)
     label = json.loads(loligo(cluster, "store", "dump", cluster.dir, *osd, "-f", "json"))["osd.1"]["label"]
     with open(cluster.metadata(1), "r+b") as f:
         # Behind the label and two superblocks; the last record is what the OSD notes when it stops.
@@ -302,12 +305,12 @@ def test_pgs_are_saved_from_a_store_whose_log_is_damaged(t):
         loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"), "--damaged")
     expect(head() == damaged, "the damaged store is not written to")
     loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
-    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    both_up(client)
     loligo(cluster, "stop", cluster.dir, *osd)
     for pg in pgs:
         loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pg}"))
     loligo(cluster, "start", cluster.dir, *osd)
-    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    both_up(client)
     equal(contents(t, client), before, "what clients read of the saved PGs")
 
 

@@ -167,20 +167,17 @@ impl DerefMut for Run {
 
 /// Gives the memory back if no run had a use since the last call: a process that is idle keeps none.
 pub fn give_back_unused() {
+    let Some(source) = SOURCE.get() else { return };
     let mut arena = arena();
-    if arena.is_none() {
-        drop(arena);
-        return SOURCE.get().into_iter().for_each(|source| (source.forget)());
-    }
-    let unused = arena.as_mut().is_some_and(|arena| !std::mem::take(&mut arena.used) && arena.is_free());
-    if !unused {
+    if arena.as_mut().is_some_and(|arena| std::mem::take(&mut arena.used) || !arena.is_free()) {
         return;
     }
+    let unused = arena.take();
     // Beside the lock: the system takes its time.
-    let memory = arena.take().and_then(Arena::into_memory);
     drop(arena);
-    if let (Some(memory), Some(source)) = (memory, SOURCE.get()) {
-        (source.give_back)(memory);
+    match unused {
+        None => (source.forget)(),
+        Some(unused) => unused.into_memory().into_iter().for_each(source.give_back),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn keep_what_is_freed() {
 /// Which huge pages a process has that was told to have none ([`use_small_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HugePagesLeft {
-    /// None: the system has none, or whoever started the process wants none.
+    /// The process gets none: the system has none, or the process was started with huge pages disabled.
     None,
     /// Those that it asks for.
     Asked,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, Blocking, Findings, Options, State};
+use blockfile::{BlockFileStore, Blocking, Findings, Options, State, ToRead};
 use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
@@ -205,18 +205,8 @@ fn plain(osd: u32, report: &Value) {
 type Opened = (Blocking<BlockFileStore>, Value, Vec<String>);
 
 fn open(dir: &Path) -> Result<Opened, String> {
-    let (store, label, owner, damage) = match blockfile::open_any(dir, &Options::default()) {
-        Ok((store, label, owner)) => (store, label, owner, Vec::new()),
-        Err(refused) => match blockfile::open_damaged(dir, &Options::default()) {
-            Ok(opened) => {
-                let refused = refused.to_string();
-                // The reason is among what was found.
-                let others: Vec<_> = opened.damage.into_iter().filter(|one| !refused.contains(one)).collect();
-                (opened.store, opened.label, opened.owner, std::iter::once(refused).chain(others).collect())
-            }
-            Err(_) => return Err(refused.to_string()),
-        },
-    };
+    let opened = blockfile::open_to_read(dir, &Options::default());
+    let ToRead { store, label, owner, damage } = opened.map_err(|error| error.to_string())?;
     let log = blockfile::log_device(dir).map_err(|error| error.to_string())?;
     let label = json!({
         "id": format!("{:016x}", label.id), "shards": label.shards, "bytes": label.size_bytes,

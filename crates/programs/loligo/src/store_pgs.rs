@@ -90,28 +90,30 @@ fn pg(text: &str) -> Result<PgId, String> {
     text.parse().map_err(|_| "give a PG as pool.number, the number in hexadecimal: 1.2a".to_owned())
 }
 
-/// Opens an OSD's store.
-fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
+/// Where an OSD's store is, and of which kind.
+fn store_of(dir: &Path, osd: u32) -> Result<(PathBuf, StoreKind), String> {
     let kind = cluster_with(dir, osd)?.store_of(osd);
     if kind == StoreKind::Mem {
         return Err(format!("osd.{osd} of {} has the store 'mem', which keeps nothing", dir.display()));
     }
-    let at = dir.join(format!("osd.{osd}"));
+    Ok((dir.join(format!("osd.{osd}")), kind))
+}
+
+/// Opens an OSD's store.
+fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
+    let (at, kind) = store_of(dir, osd)?;
     storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
 }
 
-/// Opens an OSD's store to read it, in spite of damage where that is wanted: then it says what is damaged.
-fn open_to_read(dir: &Path, osd: u32, in_spite_of_damage: bool) -> Result<(AnyStore, Owner), String> {
-    let refused = match open(dir, osd) {
-        Err(refused) if in_spite_of_damage => refused,
-        opened => return opened,
-    };
-    // A store of another kind, or one that is in use, is refused again.
-    let Ok((store, owner, _)) = storetool::open_damaged(&dir.join(format!("osd.{osd}"))) else {
-        return Err(refused);
-    };
-    eprintln!("loligo: {refused}");
-    eprintln!("loligo: osd.{osd}: what is left is read; it may be older than what was written last");
+/// Opens an OSD's store to read it, also in spite of damage: then it says what is damaged.
+fn open_to_read(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
+    let (at, kind) = store_of(dir, osd)?;
+    let opened = storetool::open_to_read(&at, kind);
+    let (store, owner, damage) = opened.map_err(|error| format!("osd.{osd}: {error}"))?;
+    if let Some(why) = damage.first() {
+        eprintln!("loligo: osd.{osd}: {why}");
+        eprintln!("loligo: osd.{osd}: what is left is read; it may be older than what was written last");
+    }
     Ok((store, owner))
 }
 
@@ -157,7 +159,8 @@ fn done(
 pub fn export(args: &ExportArgs) -> ExitCode {
     let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
     let name = if to_stdout { "standard output".to_owned() } else { args.file.display().to_string() };
-    let exported = open_to_read(&args.of.dir, osd, args.damaged).and_then(|(mut store, owner)| {
+    let open = if args.damaged { open_to_read } else { open };
+    let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
         let at = |error: io::Error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{name} exists already, and is not written over"),
             _ => format!("{name}: {error}"),
@@ -206,7 +209,7 @@ pub fn import(args: &ImportArgs) -> ExitCode {
 
 /// What an OSD's store has of that which is asked for; `None` if it has no such PG.
 fn listed(args: &ListArgs, osd: u32) -> Result<Option<Vec<Value>>, String> {
-    let (mut store, _) = open_to_read(&args.dir, osd, true)?;
+    let (mut store, _) = open_to_read(&args.dir, osd)?;
     let rows = match args.pg.map(|pg| CollectionId::Pg(pg.into())) {
         None => pgs(&mut store).map(Some),
         Some(pg) => match storetool::is_whole(&mut store, pg) {

@@ -33,8 +33,8 @@ pub use label::{Owner, SHARDS_MAX};
 pub use make::{LogPlace, NewStore, check_places, logs_bytes, mkfs, shards_of};
 pub use move_log::{Moved, move_log};
 pub use open::{
-    Damaged, LogDevice, ModelledOn, Options, Queue, handles, log_device, log_path_in, open, open_any,
-    open_damaged, path_in, shards_in,
+    LogDevice, ModelledOn, Options, Queue, ToRead, handles, log_device, log_path_in, open, open_any,
+    open_to_read, path_in, shards_in,
 };
 pub use place::{Places, device_bytes, places_in, unmake};
 pub use repair::{Mended, repair};

@@ -158,25 +158,35 @@ pub fn open_any(dir: &Path, options: &Options) -> Result<(BlockFileStore, Label,
     open_for(dir, None, options, None)
 }
 
-/// A store that was opened in spite of damage.
-pub struct Damaged {
+/// A store that was opened to be read.
+pub struct ToRead {
     pub store: BlockFileStore,
     pub label: Label,
     pub owner: Owner,
-    /// What was found, a sentence each.
+    /// What is damaged, a sentence each; the first says why [`open_any`] refuses the store. Then nothing is written to it.
     pub damage: Vec<String>,
 }
 
-/// Opens the store in `dir` whosever it is to read what can be read of it, though [`open_any`] refuses it. Nothing is written. It has
+/// Opens the store in `dir` whosever it is to read what can be read of it, also if [`open_any`] refuses it. A damaged one has
 /// nothing of records of the log from the first on that can't be read: what it gives of an object may be older than what was
 /// acknowledged.
 ///
 /// # Errors
-/// See [`OpenError`].
-pub fn open_damaged(dir: &Path, options: &Options) -> Result<Damaged, OpenError> {
-    let mut damage = Vec::new();
-    let (store, label, owner) = open_for(dir, None, options, Some(&mut damage))?;
-    Ok(Damaged { store, label, owner, damage })
+/// See [`OpenError`]: that of [`open_any`].
+pub fn open_to_read(dir: &Path, options: &Options) -> Result<ToRead, OpenError> {
+    let refused = match open_any(dir, options) {
+        Ok((store, label, owner)) => return Ok(ToRead { store, label, owner, damage: Vec::new() }),
+        Err(refused) => refused,
+    };
+    let mut found = Vec::new();
+    let Ok((store, label, owner)) = open_for(dir, None, options, Some(&mut found)) else {
+        return Err(refused);
+    };
+    let why = refused.to_string();
+    // It is among what was found.
+    found.retain(|one| !why.contains(one));
+    found.insert(0, why);
+    Ok(ToRead { store, label, owner, damage: found })
 }
 
 fn open_for(

@@ -1,7 +1,6 @@
 //! What the file system below a store's file has left: a sparse file promises more than may be there.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use store::StatFs;
 use types::UTime;
 
-use crate::allocate::for_stores;
+use crate::allocate::{Extensible, for_stores};
 
 /// How long what the file system said is taken for true.
 const FRESH: Duration = Duration::from_secs(1);
@@ -61,9 +60,8 @@ impl Room {
     }
 
     fn ask(&self) -> std::io::Result<u64> {
-        let given = self.file.metadata()?.blocks() * 512;
-        let system = rustix::fs::fstatvfs(&self.file)?;
-        Ok(given.saturating_sub(self.fixed).saturating_add(for_stores(&system) / u64::from(self.stores)))
+        let (given, free) = (self.file.bytes()?, for_stores(&self.file.system()?));
+        Ok(given.saturating_sub(self.fixed).saturating_add(free / u64::from(self.stores)))
     }
 
     /// Takes from a store's answer what the file system lacks: fullness is that of the space that is there.

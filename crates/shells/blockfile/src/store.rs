@@ -80,23 +80,17 @@ impl Drop for BlockFileShard {
         }
         let since = Instant::now();
         let mut sealing = Sealing::new(&mut self.store);
-        loop {
+        let why = loop {
             match sealing.turn(self.now.after(since.elapsed())) {
                 Some(Ok(())) => return,
-                Some(Err(error)) => {
-                    return tracing::warn!(
-                        "a shard of the store was not closed in order, as if killed: {error}"
-                    );
-                }
+                Some(Err(error)) => break error.to_string(),
                 None if since.elapsed() > CLOSE_MAX => {
-                    return tracing::warn!(
-                        "a shard of the store was not closed in order, as if killed: the device has not answered for {} s",
-                        CLOSE_MAX.as_secs()
-                    );
+                    break format!("the device has not answered for {} s", CLOSE_MAX.as_secs());
                 }
                 None => std::thread::sleep(CLOSE_POLL),
             }
-        }
+        };
+        tracing::warn!("a shard of the store was not closed in order, as if killed: {why}");
     }
 }
 

@@ -37,13 +37,16 @@ pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
     }
 }
 
-/// Opens a block store in an OSD's directory that [`open`] refuses, to read what is left: see [`blockfile::open_damaged`]. With what
-/// was found, a sentence each.
+/// Opens the store in an OSD's directory to read it, a block store also in spite of damage: see [`blockfile::open_to_read`]. With
+/// what is damaged, a sentence each.
 ///
 /// # Errors
-/// It is in use, is no such store, or nothing of it can be read: in a sentence.
-pub fn open_damaged(dir: &Path) -> Result<(AnyStore, Owner, Vec<String>), String> {
-    let opened = blockfile::open_damaged(dir, &blockfile::Options::default());
+/// [`open`]'s, in a sentence.
+pub fn open_to_read(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner, Vec<String>), String> {
+    if kind != StoreKind::Block {
+        return open(dir, kind).map(|(store, owner)| (store, owner, Vec::new()));
+    }
+    let opened = blockfile::open_to_read(dir, &blockfile::Options::default());
     let opened = opened.map_err(|error| error.to_string())?;
     Ok((Blocking::new(Box::new(opened.store)), opened.owner, opened.damage))
 }

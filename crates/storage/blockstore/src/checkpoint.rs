@@ -3,6 +3,7 @@
 
 use blockdev::{DeviceError, DeviceQueue, Done, Durability};
 use buffer::{Piece, Rope};
+use store::StoreError;
 use wal::Position;
 
 use crate::layout::{Counters, Superblock, features};
@@ -318,25 +319,33 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     fn write_superblock(&mut self) {
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        let tree = checkpoint.tree.clone().unwrap_or_default();
-        self.generation += 1;
         checkpoint.features = self.features;
         self.opening.kept = checkpoint.end;
-        let counters = checkpoint.counters;
-        let Some(bytes) = self.superblock(tree.root, counters).encode() else {
-            let error = store::StoreError::Damaged("the tree's root is in too many pieces".to_owned());
-            return self.fail(error);
-        };
-        let offset = self.layout.superblock_offset(self.generation);
-        let durability = self.io.durability(Barrier::CheckpointSuperblock);
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        checkpoint.requests = self.io.write(Purpose::Checkpoint, offset, &bytes.into(), durability);
-        checkpoint.phase = Phase::Superblock;
+        let root = checkpoint.tree.as_ref().and_then(|tree| tree.root.clone());
+        let (counters, durability) = (checkpoint.counters, self.io.durability(Barrier::CheckpointSuperblock));
+        match self.send_superblock(Purpose::Checkpoint, root, counters, durability) {
+            Err(error) => self.fail(error),
+            Ok(requests) => {
+                if let Some(checkpoint) = &mut self.checkpoint {
+                    (checkpoint.requests, checkpoint.phase) = (requests, Phase::Superblock);
+                }
+            }
+        }
     }
 
-    /// The shard's superblock with this tree, and the counters that belong to it.
-    pub(crate) fn superblock(&self, root: Option<(u8, PagePtr)>, counters: Counters) -> Superblock {
-        Superblock {
+    /// Writes the shard's next superblock, with this tree and the counters that belong to it; returns how many requests that takes.
+    ///
+    /// # Errors
+    /// It has no room for the tree's root.
+    pub(crate) fn send_superblock(
+        &mut self,
+        purpose: Purpose,
+        root: Option<(u8, PagePtr)>,
+        counters: Counters,
+        durability: Durability,
+    ) -> Result<usize, StoreError> {
+        self.generation += 1;
+        let superblock = Superblock {
             features: self.features,
             store: self.names.0,
             shard: self.names.1,
@@ -345,7 +354,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             counters,
             log: self.opening,
             grown: self.layout.grown.clone(),
-        }
+        };
+        let bytes = superblock
+            .encode()
+            .ok_or_else(|| StoreError::Damaged("the tree's root is in too many pieces".to_owned()))?;
+        let offset = self.layout.superblock_offset(self.generation);
+        Ok(self.io.write(purpose, offset, &bytes.into(), durability))
     }
 
     /// Brings a checkpoint whose superblock is under way to its end, if the device has answered; returns whether it has not.

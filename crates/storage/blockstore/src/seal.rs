@@ -13,7 +13,6 @@ use wal::Opening;
 use crate::store::{BlockStore, Purpose, io_error};
 
 /// The superblock of a sealed log, on its way to the device.
-#[derive(Default)]
 pub struct Seal {
     requests: usize,
     error: Option<DeviceError>,
@@ -65,21 +64,19 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if end == self.opening.sealed || end == kept {
             return Some(Ok(()));
         }
-        self.generation += 1;
         self.opening = Opening { kept, sealed: end, salt: self.opening.salt + 1 };
-        let superblock = self.superblock(self.tables.tree.root.clone(), self.published);
-        let Some(bytes) = superblock.encode() else {
-            return Some(Err(StoreError::Damaged("the tree's root is in too many pieces".to_owned())));
-        };
-        let offset = self.layout.superblock_offset(self.generation);
-        let requests = self.io.write(Purpose::Seal, offset, &bytes.into(), Durability::Durable);
-        self.seal = Some(Seal { requests, error: None });
+        let root = self.tables.tree.root.clone();
+        match self.send_superblock(Purpose::Seal, root, self.published, Durability::Durable) {
+            Err(error) => return Some(Err(error)),
+            Ok(requests) => self.seal = Some(Seal { requests, error: None }),
+        }
         None
     }
 
     pub(crate) fn on_seal(&mut self, result: Result<Done, DeviceError>) {
-        let seal = self.seal.get_or_insert_default();
-        seal.requests = seal.requests.saturating_sub(1);
+        // Its requests are answered once each.
+        let Some(seal) = &mut self.seal else { return };
+        seal.requests -= 1;
         if let Err(error) = result {
             seal.error.get_or_insert(error);
         }
