@@ -275,6 +275,31 @@ def test_a_log_that_was_lost_after_a_stop_in_order_is_noticed(t):
     expect("the log is corrupt" in said, said)
 
 
+def test_a_newest_superblock_that_was_lost_is_noticed(t):
+    """Without it, all that was written since the one before would not count."""
+    cluster = t.cluster("--osds", "1", "--store", "block")
+    client = t.client(cluster)
+    filled(client)
+    loligo(cluster, "stop", cluster.dir)
+    cluster.up()
+    client.rados("-p", "p", "put", "later", "/etc/hostname")
+    cluster.kill(signal.SIGKILL)
+    with open(cluster.metadata(0), "r+b") as f:
+        # Two places behind the label; the generation is behind checksum, length, magic, features, store and shard.
+        def generation(place):
+            f.seek(place + 32)
+            return int.from_bytes(f.read(8), "little")
+
+        f.seek(max((4096, 8192), key=generation))
+        f.write(bytes(4096))
+    said = loligo(cluster, "up", "--dir", cluster.dir, "--port", "0", code=1)
+    expect("shard 0" in said and "the newest superblock was lost" in said, said)
+    # All that was acknowledged can be saved.
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--object", "later", "-f", "json", code=1))["osd.0"]
+    equal(shown["objects"][0]["bytes"], os.path.getsize("/etc/hostname"), "the last object that was written")
+    expect("the newest superblock was lost" in shown["damage"][0], shown)
+
+
 def test_a_failed_disk_is_replaced_while_the_others_serve(t):
     cluster = t.cluster("--osds", "3", "--set", "bdev_debug_fail_file=fail")
     client = t.client(cluster)

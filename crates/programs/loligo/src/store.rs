@@ -182,6 +182,9 @@ fn plain(osd: u32, report: &Value) {
     for mended in report["mended"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output::line(format_args!("osd.{osd}: mended: {mended}"));
     }
+    for note in report["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output::line(format_args!("osd.{osd}: note: {note}"));
+    }
     for problem in problems.iter().filter_map(Value::as_str) {
         output::line(format_args!("osd.{osd}: {problem}"));
     }
@@ -232,11 +235,12 @@ fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String>
             eprintln!("osd.{osd}: {objects} objects read, {bytes}, {} problems so far", found.problems.len());
         }
     };
-    let Findings { problems, collections, objects, bytes } = blockfile::fsck(&mut store, deep, &mut progress);
+    let Findings { problems, notes, collections, objects, bytes } =
+        blockfile::fsck(&mut store, deep, &mut progress);
     let problems = [damage, problems].concat();
     Ok(json!({
         "deep": deep, "collections": collections, "objects": objects, "bytes": bytes, "problems": problems,
-        "mended": mended,
+        "notes": notes, "mended": mended,
     }))
 }
 

@@ -68,8 +68,9 @@ pub enum OpenError {
     #[error("{path}: {why}")]
     CanNotGrow { path: PathBuf, why: String },
     #[error(
-        "the store in {path} is damaged ({why}); restore the file from a copy, or have the OSD begin again (`loligo start DIR --osd N \
-         --replace`); `loligo store fsck` says what is left, and `loligo store export --damaged` saves PGs"
+        "the store in {path} is damaged ({why}); put back a copy of it (of one moment, its log too where that is apart; what was \
+         written since is lost), or have the OSD begin again (`loligo start DIR --osd N --replace`); `loligo store fsck` says what \
+         is left, and `loligo store export --damaged` saves PGs"
     )]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]

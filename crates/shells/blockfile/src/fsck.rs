@@ -5,7 +5,7 @@ use store::{Advice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreEr
 use types::{EVersion, GHObject, Name};
 
 use crate::blocking::{Blocking, unexpected};
-use crate::store::BlockFileStore;
+use crate::store::{BlockFileShard, BlockFileStore};
 
 /// Bytes of an object that are read at once.
 const READ_BYTES: u64 = 4 << 20;
@@ -19,6 +19,8 @@ const RECORDS_BYTES: usize = 16 << 20;
 pub struct Findings {
     /// A sentence each.
     pub problems: Vec<String>,
+    /// What was met that a power loss may leave, too: a sentence each.
+    pub notes: Vec<String>,
     pub collections: u64,
     /// Objects read whole.
     pub objects: u64,
@@ -42,6 +44,9 @@ pub fn fsck(
             Some(handle) => checker.advance(handle.inner()),
             None => Some(Vec::new()),
         });
+        if let Some(note) = store.store().handles().get_mut(shard as usize).and_then(unread_superblock) {
+            found.notes.push(format!("shard {shard}: {note}"));
+        }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
         found.problems.extend(problems.into_iter().map(named));
         missing.extend_from_slice(checker.missing());
@@ -59,6 +64,15 @@ pub fn fsck(
         Err(error) => found.problems.push(format!("the collections can't be listed: {error}")),
     }
     found
+}
+
+/// What is to be said of a superblock that could not be read when the shard was opened.
+pub(crate) fn unread_superblock(shard: &mut BlockFileShard) -> Option<String> {
+    let at = shard.inner().state().unread_superblock?;
+    Some(format!(
+        "the superblock at byte {at} could not be read, as after a power loss while it was written, or as it was damaged; the one \
+         before it counted, and the log has nothing of a later time"
+    ))
 }
 
 /// Reads a collection, also before and behind what can't be read of its list.

@@ -14,6 +14,7 @@ use store::{
 };
 
 use crate::drive::Driver;
+use crate::fsck;
 use crate::growing::{FileSpace, Growing};
 use crate::label::{check_log, read_label, target};
 use crate::place;
@@ -216,6 +217,9 @@ fn open_for(
     let mut shards = Vec::new();
     for shard in 0..label.shards {
         let mut handle = opening.shard(shard, &owner)?;
+        if let Some(note) = fsck::unread_superblock(&mut handle) {
+            tracing::warn!("osd.{}'s store, shard {shard}: {note}", owner.osd);
+        }
         let listed = collections(&mut handle, &opening.driver)
             .map_err(|error| format!("the collections of shard {shard} can't be listed: {error}"));
         let collections = match (listed, &mut damage) {
@@ -263,6 +267,8 @@ fn check_growth<'a>(
 /// What the shards of a store have in common while they are opened.
 struct Opening<'a> {
     path: &'a Path,
+    /// Where the logs are, if they are apart.
+    log: Option<PathBuf>,
     label: &'a Label,
     files: &'a Files,
     options: &'a Options,
@@ -297,11 +303,24 @@ impl<'a> Opening<'a> {
             Ok(())
         };
         check(DeviceId::Data, path, label.size_bytes, &options.model)?;
-        if let Some(log) = &parts.log {
-            check(DeviceId::Wal, &target(log), label.log_device_bytes(), &options.log_model)?;
+        let log = parts.log.as_deref().map(target);
+        if let Some(log) = &log {
+            check(DeviceId::Wal, log, label.log_device_bytes(), &options.log_model)?;
         }
         let (used, driver) = (Used::of(label.shards), Driver::new());
-        Ok(Self { path, label, files, options, held, is_file: false, is_damaged: false, disks, used, driver })
+        Ok(Self {
+            path,
+            log,
+            label,
+            files,
+            options,
+            held,
+            is_file: false,
+            is_damaged: false,
+            disks,
+            used,
+            driver,
+        })
     }
 
     /// Opens a shard over a queue of its own.
@@ -331,11 +350,17 @@ impl<'a> Opening<'a> {
             opener = opener.in_spite_of_damage();
         }
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
-        let mut store = opened.map_err(|e| failed(path, e))?;
+        let mut store = opened.map_err(|error| self.failed(error))?;
         if let Some(bytes) = self.options.memory_bytes {
             store.limit_memory(bytes / u64::from(label.shards));
         }
-        let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
+        let mut shard = BlockFileShard::new(
+            store,
+            event,
+            format!("osd.{}'s store, shard {number}", owner.osd),
+            driver.now(),
+            self.held.clone(),
+        );
         if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;
@@ -346,6 +371,17 @@ impl<'a> Opening<'a> {
             shard.grows(room, growing.map_err(|e| io_error(path)(e.into()))?);
         }
         Ok(shard)
+    }
+
+    /// The error as one that names the file, that of the logs, too, if it is about them.
+    fn failed(&self, error: blockstore::OpenError) -> OpenError {
+        match (&error, &self.log) {
+            (blockstore::OpenError::Log { device: DeviceId::Wal, .. }, Some(log)) => OpenError::Damaged {
+                path: self.path.to_owned(),
+                why: format!("{error}; the log is in {}", log.display()),
+            },
+            _ => failed(self.path, error),
+        }
     }
 
     /// [`blockstore::Options::new_deferred_bytes`] on this medium.

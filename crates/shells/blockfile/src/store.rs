@@ -37,6 +37,8 @@ pub struct BlockFileShard {
     /// What allocates the file ahead and gives back of it; a block device has all of its bytes.
     growing: Option<Growing>,
     event: Option<RingEvent>,
+    /// What logs call it.
+    name: String,
     /// The latest time that the store knows.
     now: UTime,
     /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
@@ -44,8 +46,14 @@ pub struct BlockFileShard {
 }
 
 impl BlockFileShard {
-    pub(crate) fn new(store: BlockStore<Queue>, event: Option<RingEvent>, now: UTime, held: Held) -> Self {
-        Self { store, room: None, growing: None, event, now, _held: held }
+    pub(crate) fn new(
+        store: BlockStore<Queue>,
+        event: Option<RingEvent>,
+        name: String,
+        now: UTime,
+        held: Held,
+    ) -> Self {
+        Self { store, room: None, growing: None, event, name, now, _held: held }
     }
 
     /// Has the shard's part of the file grow, and shrink, in steps.
@@ -90,7 +98,7 @@ impl Drop for BlockFileShard {
                 None => std::thread::sleep(CLOSE_POLL),
             }
         };
-        tracing::warn!("a shard of the store was not closed in order, as if killed: {why}");
+        tracing::warn!("{} was not closed in order, as if killed: {why}", self.name);
     }
 }
 

@@ -48,8 +48,8 @@ pub enum OpenError {
     NoPlaceForLog,
     #[error("record {sequence} of the log can't be read: {error}")]
     BadRecord { sequence: u64, error: DecodeError },
-    #[error(transparent)]
-    Log(#[from] WalError),
+    #[error("shard {shard}: {error}")]
+    Log { shard: u32, device: DeviceId, error: WalError },
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
@@ -61,6 +61,8 @@ pub enum OpenError {
 struct Shard {
     layout: ShardLayout,
     superblock: Superblock,
+    /// Whether the other superblock can't be read.
+    is_alone: bool,
     /// With the log elsewhere, if it is to move.
     moved: Option<ShardLayout>,
 }
@@ -236,7 +238,7 @@ impl<Q: DeviceQueue> Opener<Q> {
             Step::Choose(layout, label) => {
                 let read = joined(&read);
                 let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
-                let mut superblock = self.choose(&label, superblocks)?;
+                let (mut superblock, is_alone) = self.choose(&label, superblocks)?;
                 let layout = label.with_log_of(self.shard, layout, superblock.features);
                 let layout = self.grown(&label, layout, &mut superblock)?;
                 let moved = self.moved(&label, &layout)?;
@@ -250,7 +252,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
                 let step = LOG_READ_BYTES.min(io_max);
                 let replay = Box::new(Replay::new(layout.log, superblock.log, step));
-                Ok(self.read_log(Shard { layout, superblock, moved }, replay)?)
+                Ok(self.read_log(Shard { layout, superblock, is_alone, moved }, replay)?)
             }
             Step::Log(shard, mut replay) => {
                 read.iter().for_each(|bytes| replay.on_read(bytes));
@@ -258,7 +260,7 @@ impl<Q: DeviceQueue> Opener<Q> {
             }
             Step::Prove(shard, mut replayed, sequence) => {
                 if let Err(corrupt) = replayed.on_beside(sequence, &shard.layout.log, &joined(&read)) {
-                    self.pass(corrupt.into())?;
+                    self.pass(self.log_error(&shard, corrupt))?;
                     replayed.cut(sequence);
                 }
                 self.prove(shard, replayed, sequence + 1)
@@ -326,8 +328,9 @@ impl<Q: DeviceQueue> Opener<Q> {
         }
     }
 
-    /// The superblock that counts: the newer one of those that can be read.
-    fn choose(&self, label: &Label, bytes: &[u8]) -> Result<Superblock, OpenError> {
+    /// The superblock that counts: the newer one of those that can be read; and whether the other one can't, though it was written.
+    fn choose(&self, label: &Label, bytes: &[u8]) -> Result<(Superblock, bool), OpenError> {
+        let mut unread = 0;
         let mut error = DecodeError::Truncated { what: "superblocks", needed: 1, left: 0 };
         let mut newest: Option<Superblock> = None;
         for bytes in bytes.chunks_exact(SUPERBLOCK_BYTES as usize) {
@@ -335,16 +338,23 @@ impl<Q: DeviceQueue> Opener<Q> {
                 Ok(found) if (found.store, found.shard) != (label.id, self.shard) => {
                     let what = "superblock of another store";
                     error = DecodeError::BadValue { what, value: found.store };
+                    unread += 1;
                 }
                 Ok(found) => {
                     if newest.as_ref().is_none_or(|n| n.generation < found.generation) {
                         newest = Some(found);
                     }
                 }
-                Err(other) => error = other,
+                Err(other) => {
+                    error = other;
+                    unread += 1;
+                }
             }
         }
-        newest.ok_or(OpenError::NoSuperblock { shard: self.shard, error })
+        let newest = newest.ok_or(OpenError::NoSuperblock { shard: self.shard, error })?;
+        // The first opening writes the second one.
+        let is_alone = unread > 0 && newest.generation > 0;
+        Ok((newest, is_alone))
     }
 
     fn read_log(&mut self, shard: Shard, replay: Box<Replay>) -> Result<Step<Q>, OpenError> {
@@ -355,10 +365,16 @@ impl<Q: DeviceQueue> Opener<Q> {
             }
             None => {
                 let (replayed, corrupt) = replay.finish_damaged();
-                corrupt.map_or(Ok(()), |corrupt| self.pass(corrupt.into()))?;
+                if let Some(corrupt) = corrupt {
+                    self.pass(self.log_error(&shard, corrupt))?;
+                }
                 self.prove(shard, replayed, 0)
             }
         }
+    }
+
+    fn log_error(&self, shard: &Shard, error: WalError) -> OpenError {
+        OpenError::Log { shard: self.shard, device: shard.layout.log_device, error }
     }
 
     /// Passes over damage, if that is to be.
@@ -411,12 +427,17 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// Makes the store, whose tree and records are to be loaded.
     fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
         let Some(io) = self.io.take() else { return Ok(Step::Ended) };
-        let Shard { layout, superblock, .. } = shard;
+        let Shard { layout, superblock, is_alone, moved: _ } = shard;
         let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
+        if is_alone {
+            // An opening in order has written over it.
+            let place = generation + u64::from(self.damage.is_some());
+            opened.unread_superblock = Some(layout.superblock_offset(place));
+        }
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.published) = (generation, counters, counters);
         opened.tables.tree.root = root;

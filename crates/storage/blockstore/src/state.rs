@@ -10,6 +10,9 @@ use crate::store::BlockStore;
 pub struct State {
     /// Of the superblock written last.
     pub generation: u64,
+    /// The byte of the device with a superblock that the opening could not read: a power loss while it was written leaves that, and
+    /// so does damage. The other one counted, and the log has nothing of a later time.
+    pub unread_superblock: Option<u64>,
     /// Levels of the tree on the device.
     pub tree_levels: u8,
     /// Bytes of its pages.
@@ -41,6 +44,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn state(&self) -> State {
         State {
             generation: self.generation,
+            unread_superblock: self.unread_superblock,
             tree_levels: self.tables.tree.levels(),
             tree_bytes: self.tree_blocks * BLOCK,
             changes_bytes: self.tables.active_bytes,

@@ -18,6 +18,9 @@
 //! **An invalid record** above the highest flushed mark ends the log: it was never acknowledged. At or below that mark it
 //! is corruption ([`WalError::Corrupt`]).
 //!
+//! **A record that the opening can't have had written**, with a larger salt or of a lap that it had no room for, says that a later
+//! opening was durable and was lost since ([`WalError::Outdated`]): without it, acknowledged records would not count.
+//!
 //! **Nothing is erased.** Bytes of earlier laps and of records that were dropped stay in the ring. They are told apart by
 //! the position and sequence in each record, and by a salt that grows each time the log is opened.
 
@@ -89,4 +92,10 @@ pub enum WalError {
          durable"
     )]
     Corrupt { sequence: u64, offset: u64, flushed: u64 },
+    /// Whoever keeps the [`Opening`] made a later one durable before this record was written, and has lost it since.
+    #[error(
+        "record {sequence} of the log, at byte {offset} of its device, is of a later time than the superblock: the newest superblock \
+         was lost, or an earlier copy of it was put in its place"
+    )]
+    Outdated { sequence: u64, offset: u64 },
 }

@@ -100,9 +100,13 @@ pub struct Replay {
     next: Position,
     /// Once an invalid record was found: how far the rest was searched for later records.
     scanned: Option<u64>,
+    /// Whether a header of this log was found there.
+    has_seen_record: bool,
     salt: u64,
     flushed: u64,
     records: Vec<Record>,
+    /// Sequence and place in the ring of the first record that was found and says that a later opening was durable.
+    newer: Option<(u64, u64)>,
 }
 
 /// What lies at the place of the next record.
@@ -125,9 +129,11 @@ impl Replay {
             unparsed: Vec::new(),
             next: kept,
             scanned: None,
+            has_seen_record: false,
             salt: 0,
             flushed: kept.sequence.max(sealed.sequence).saturating_sub(1),
             records: Vec::new(),
+            newer: None,
         }
     }
 
@@ -135,8 +141,11 @@ impl Replay {
     pub fn wanted(&self) -> Option<(u64, usize)> {
         let mut left = self.layout.bytes - self.read;
         if self.scanned.is_some() {
-            // A later record was begun when this one was durable, right behind it.
-            let end = self.next.at + self.layout.record_bytes_max() + u64::from(self.layout.unit_bytes);
+            // A later record was begun when this one was durable, right behind it. Of a lap that the opening does not know, the last
+            // record may lie here, and behind it the rest of a torn one, and of one that is a lap older.
+            let records = if self.has_seen_record { 1 } else { 3 };
+            let end =
+                self.next.at + records * self.layout.record_bytes_max() + u64::from(self.layout.unit_bytes);
             left = left.min(end.saturating_sub(self.window_end()));
         }
         let place = (self.opening.kept.at + self.read) % self.layout.bytes;
@@ -165,7 +174,8 @@ impl Replay {
         corrupt.map_or(Ok(replayed), Err)
     }
 
-    /// The records before the corruption that was found, if there is some: for a log that is only to be read.
+    /// The records before the corruption that was found, if there is some, those of later openings included: for a log that is only
+    /// to be read.
     pub fn finish_damaged(mut self) -> (Replayed, Option<WalError>) {
         // A record that would reach past the ring isn't one: what was waited for does not come.
         if self.scanned.is_none() && !self.unparsed.is_empty() {
@@ -173,8 +183,15 @@ impl Replay {
             self.scan();
         }
         let (sequence, flushed) = (self.next.sequence, self.flushed);
-        let offset = self.layout.offset + self.next.at % self.layout.bytes;
-        let corrupt = (sequence <= flushed).then_some(WalError::Corrupt { sequence, offset, flushed });
+        let offset = |at: u64| self.layout.offset + at % self.layout.bytes;
+        let corrupt = match self.newer {
+            Some((sequence, at)) => Some(WalError::Outdated { sequence, offset: offset(at) }),
+            None => (sequence <= flushed).then_some(WalError::Corrupt {
+                sequence,
+                offset: offset(self.next.at),
+                flushed,
+            }),
+        };
         (Replayed { records: self.records, flushed, end: self.next }, corrupt)
     }
 
@@ -183,11 +200,22 @@ impl Replay {
         self.opening.kept.at + self.read
     }
 
-    /// A record that an earlier opening wrote where it sealed the log was dropped then, and never comes back.
+    /// A record that an earlier opening wrote where this one sealed the log was dropped then, and never comes back.
     fn salt_fits(&self, header: &Header) -> bool {
         match header.position.at < self.opening.sealed.at {
             true => header.salt < self.opening.salt,
-            false => header.salt == self.opening.salt,
+            false => header.salt >= self.opening.salt,
+        }
+    }
+
+    /// Notes a record at this place that the opening can't have had written: with a later salt, or where it keeps older records.
+    fn look_for_newer(&mut self, header: &Header, at: u64) {
+        let (ring, position) = (self.layout.bytes, header.position);
+        let is_newer = header.log == self.layout.id
+            && position.at % ring == at % ring
+            && (header.salt > self.opening.salt || position.at >= self.opening.kept.at + ring);
+        if is_newer {
+            self.newer.get_or_insert((position.sequence, position.at));
         }
     }
 
@@ -204,6 +232,7 @@ impl Replay {
                         break;
                     };
                     let Position { at, sequence } = self.next;
+                    self.look_for_newer(&header, at);
                     self.records.push(record);
                     (self.salt, self.flushed) = (header.salt, self.flushed.max(header.flushed));
                     let bytes = header.record_bytes(&self.layout);
@@ -266,6 +295,8 @@ impl Replay {
         let mut searched = 0;
         while at + unit <= self.window_end() {
             if let Ok(header) = Header::decode(&self.unparsed[searched..]) {
+                self.has_seen_record |= header.log == self.layout.id;
+                self.look_for_newer(&header, at);
                 let later = header.log == self.layout.id
                     && header.position.at == at
                     && header.position.sequence > self.next.sequence

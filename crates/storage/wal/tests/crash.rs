@@ -330,6 +330,99 @@ fn a_record_that_an_opening_dropped_does_not_come_back_when_its_data_does() {
     assert_eq!(replay(&mut history.disk, history.opening).map(|r| r.records.len()), Ok(1), "it is all there");
 }
 
+/// Appends small records, which are durable at once.
+fn append(history: &mut History, records: u64) {
+    for _ in 0..records {
+        let begun = history.log.begin(Rope::copy_from(&[7; 700]), &[]).expect("room");
+        assert!(history.disk.perform(writes(begun.writes, Durability::Durable), None).is_ok());
+        history.log.on_durable();
+    }
+}
+
+#[test]
+fn an_opening_that_was_lost_is_missed_at_its_first_record() {
+    let (mut history, _) = written(3);
+    let earlier = history.opening;
+    history.opening = Opening { kept: earlier.kept, sealed: history.log.end(), salt: 2 };
+    history.log = Log::new(LAYOUT, 2, earlier.kept, history.log.end());
+    assert_eq!(
+        replay(&mut history.disk, earlier).map(|r| r.end),
+        Ok(history.log.end()),
+        "it wrote nothing yet"
+    );
+    let offset = LAYOUT.offset + history.log.end().at;
+    append(&mut history, 2);
+    let outdated = WalError::Outdated { sequence: 4, offset };
+    assert_eq!(replay(&mut history.disk, earlier), Err(outdated.clone()));
+    // Whoever only reads the log has all of it.
+    let mut log = Replay::new(LAYOUT, earlier, 8 << 10);
+    while let Some((offset, len)) = log.wanted() {
+        log.on_read(&history.disk.read(offset, len));
+    }
+    let (replayed, error) = log.finish_damaged();
+    assert_eq!((replayed.records.len(), replayed.end, error), (5, history.log.end(), Some(outdated.clone())));
+    // Also where that record was never whole.
+    history.disks.flip_bit(DeviceId::Data, offset + 100, 3);
+    assert_eq!(replay(&mut history.disk, earlier), Err(outdated));
+}
+
+#[test]
+fn what_an_opening_has_no_room_for_says_that_a_later_one_was_lost() {
+    let (mut history, _) = written(3);
+    let earlier = history.opening;
+    for _ in 0..20 {
+        history.log.trim(history.log.end());
+        append(&mut history, 5);
+        let lapped = history.log.end().at > LAYOUT.bytes;
+        let found = replay(&mut history.disk, earlier);
+        assert_eq!(matches!(found, Err(WalError::Outdated { .. })), lapped, "{found:?}");
+    }
+    assert!(history.log.end().at > LAYOUT.bytes);
+}
+
+/// The newest state of a log's owner may be lost, so that the one before counts: what was acknowledged since is there or is missed.
+#[test]
+fn no_opening_that_was_lost_goes_unnoticed() {
+    let (mut missed, mut whole) = (0, 0);
+    for seed in 0..300 {
+        let mut history = History::new(seed);
+        let mut before = history.opening;
+        for round in 0..6 {
+            let crash_one_in = [200, 40, 10][(seed + round) as usize % 3];
+            for _ in 0..60 {
+                let newest = history.opening;
+                let crashed = history.append(crash_one_in).is_err();
+                if newest != history.opening {
+                    before = newest;
+                }
+                if crashed {
+                    break;
+                }
+            }
+            let newest = history.opening;
+            history.crash(seed * 100 + round);
+            let end = history.log.end();
+            // What a crash leaves, and the state that is written when the log is opened after it.
+            for earlier in [before, newest] {
+                if newest.kept == end {
+                    // No record says that the last one before was durable, and its data may be overwritten.
+                    continue;
+                }
+                match replay(&mut history.disk, earlier) {
+                    Ok(found) => {
+                        assert_eq!(found.end, end, "seed {seed}: {earlier:?} for {newest:?}");
+                        whole += 1;
+                    }
+                    Err(WalError::Outdated { .. }) => missed += 1,
+                    Err(WalError::Corrupt { .. }) => {}
+                }
+            }
+            before = newest;
+        }
+    }
+    assert!(missed > 100 && whole > 100, "{missed} were missed, {whole} lost nothing");
+}
+
 #[test]
 fn a_log_on_a_disk_full_of_noise_is_empty() {
     for seed in 0..20 {

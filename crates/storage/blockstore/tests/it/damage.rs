@@ -278,7 +278,7 @@ fn a_log_of_an_earlier_time_is_refused() {
     let later = log(&disks);
     write(&disks, BLOCKS - LOG_BYTES, earlier);
     let refused = factory.try_open(&disks).err();
-    assert!(matches!(refused, Some(OpenError::Log(_))), "{refused:?}");
+    assert!(matches!(refused, Some(OpenError::Log { .. })), "{refused:?}");
     disks.close();
     write(&disks, BLOCKS - LOG_BYTES, later);
     let mut h = Harness::new(factory.open(&disks), factory.properties());

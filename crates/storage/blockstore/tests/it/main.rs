@@ -22,6 +22,7 @@ mod order;
 mod pipeline;
 mod seeds;
 mod stopped;
+mod superblocks;
 mod waiting;
 
 // Of a crash seed's time a fifth went to the system's allocator.
