@@ -1,4 +1,4 @@
-//! Long runs of pages that lie in huge pages of the system, for what comes from a socket and goes to a device.
+//! Long runs of pages that lie in huge pages of the system, for what passes between a socket and a device.
 //!
 //! A device's request has an entry for each stretch of memory that is one to it, and few of them: in pages of 4 KiB it is cut into
 //! many requests, and the system looks up and holds each page. In huge pages 4 MiB are two entries (docs/performance.md, "Payload of

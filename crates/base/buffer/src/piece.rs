@@ -213,7 +213,7 @@ impl PieceMut {
         }
     }
 
-    /// The same for bytes that go to a device next and that no cache keeps: in huge pages, if some are free
+    /// The same for bytes that go to a device or come from one and that no cache keeps: in huge pages, if some are free
     /// ([`set_huge_pages`](crate::set_huge_pages)).
     ///
     /// # Panics

@@ -5,7 +5,8 @@
 //! for it: when it is read from the device again, the mark tells that this is a second read. After "FIFO queues are all you
 //! need for cache eviction" (SOSP 2023), whose main queue is ordered by last use here. One reading of
 //! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
-//! virtual machine to ask for it.
+//! virtual machine to ask for it. A long run is not even queued: it leaves its mark at once, so that the memory it was read into is
+//! soon free for the next one.
 
 use buffer::Piece;
 
@@ -15,6 +16,9 @@ use crate::layout::BLOCK;
 
 /// The part of the cache that what was read once may take.
 const NEW_SHARE: u64 = 16;
+
+/// A run of so many bytes is kept from its second reading on: few of them fill the share of what was read once.
+const LONG_BYTES: usize = 256 << 10;
 
 /// Runs of blocks as they were read. What a block holds now may differ: a block counts only if its checksum is the one that the
 /// caller expects.
@@ -52,6 +56,16 @@ impl DataCache {
             again |= self.remove(place).is_some_and(|cached| cached.again);
         }
         self.add(first, bytes, again);
+    }
+
+    /// Whether a run that is about to be read is to be given to [`DataCache::insert`]; otherwise to [`DataCache::pass`].
+    pub fn keeps(&self, first: u64, bytes: usize) -> bool {
+        bytes < LONG_BYTES || self.seen.has(first)
+    }
+
+    /// A long run was read that is not kept.
+    pub fn pass(&mut self, first: u64) {
+        self.seen.note(first);
     }
 
     fn add(&mut self, first: u64, bytes: Piece, again: bool) {
@@ -130,28 +144,30 @@ impl Seen {
     }
 
     /// Where a run's mark is, and what it is; never 0.
-    fn place(&mut self, first: u64) -> Option<(&mut u32, u32)> {
+    fn place(&self, first: u64) -> Option<(usize, u32)> {
         // Fibonacci hashing: the place is made of the high half, the mark of the low one.
         let hash = first.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let at = (hash >> 32) as usize & self.0.len().checked_sub(1)?;
-        Some((self.0.get_mut(at)?, hash as u32 | 1))
+        Some((at, hash as u32 | 1))
     }
 
     fn note(&mut self, first: u64) {
-        if let Some((place, mark)) = self.place(first) {
-            *place = mark;
+        if let Some((at, mark)) = self.place(first) {
+            self.0[at] = mark;
         }
+    }
+
+    fn has(&self, first: u64) -> bool {
+        self.place(first).is_some_and(|(at, mark)| self.0[at] == mark)
     }
 
     /// Whether a run has a mark, which it has no more.
     fn take(&mut self, first: u64) -> bool {
-        match self.place(first) {
-            Some((place, mark)) if *place == mark => {
-                *place = 0;
-                true
-            }
-            _ => false,
+        let has = self.has(first);
+        if let Some((at, _)) = self.place(first).filter(|_| has) {
+            self.0[at] = 0;
         }
+        has
     }
 }
 
@@ -212,6 +228,19 @@ mod tests {
         (100..200).for_each(|block| read(&mut cache, block, 32));
         assert_eq!(kept(&cache), [97, 98, 198, 199]);
         assert_eq!((cache.new_bytes, cache.bytes()), (2 * BLOCK, 4 * BLOCK));
+    }
+
+    #[test]
+    fn a_long_run_is_kept_when_it_is_read_again() {
+        const LONG: usize = LONG_BYTES / BLOCK as usize;
+        let mut cache = DataCache::default();
+        cache.shrink(1 << 20);
+        assert!(cache.keeps(0, LONG_BYTES - 1) && !cache.keeps(0, LONG_BYTES));
+        cache.pass(0);
+        assert_eq!((cache.keeps(0, LONG_BYTES), cache.bytes()), (true, 0));
+        cache.insert(0, blocks(&[1; LONG]));
+        assert_eq!((cache.bytes(), cache.new_bytes), (LONG_BYTES as u64, 0), "it was read again");
+        assert!(cache.get(0, crc(1)).is_some() && !cache.keeps(0, LONG_BYTES), "the mark is used up");
     }
 
     #[test]

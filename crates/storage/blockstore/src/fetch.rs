@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use blockdev::{DeviceError, DeviceQueue, Done};
-use buffer::{Piece, Rope};
+use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, ReadOutcome, StoreError, Token};
 
 use crate::bitmap::runs_of;
@@ -35,8 +35,8 @@ pub struct OpenRead {
     token: Token,
     read: DataRead,
     requests: usize,
-    /// What came, by its first block.
-    came: Vec<(u64, Piece)>,
+    /// What came, by its first block, if it is to be kept.
+    came: Vec<(u64, Option<Piece>)>,
     error: Option<DeviceError>,
 }
 
@@ -106,7 +106,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for part in wanted.chunk_by(follows).flat_map(|run| run.chunks(step)) {
             let (at, block) = part[0];
             let bytes = part.len() * BLOCK as usize;
-            self.io.read(Purpose::Read(id, at), self.layout.block_offset(block), bytes);
+            let keeps = read.keep && self.contents.cache.keeps(block, bytes);
+            let buffer = if keeps { PieceMut::to_fill(bytes) } else { PieceMut::to_receive(bytes) };
+            self.io.read_into(Purpose::Read { id, at, keeps }, self.layout.block_offset(block), buffer);
             requests += 1;
         }
         self.reads.insert(id, OpenRead { token, read, requests, came: Vec::new(), error: None });
@@ -123,7 +125,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 Purpose::Checkpoint => self.on_checkpoint(result),
                 Purpose::Page(ptr, run) => self.on_page(ptr, run, result),
                 Purpose::Fetch { waiter, first, count } => self.on_fetched(waiter, first, count, result),
-                Purpose::Read(id, at) => self.on_read(id, at, result),
+                Purpose::Read { id, at, keeps } => self.on_read(id, at, keeps, result),
                 Purpose::Discard(run) => self.on_discarded(run),
                 Purpose::Seal => self.on_seal(result),
             }
@@ -179,7 +181,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.inbox.on_device(waiter, fetched);
     }
 
-    fn on_read(&mut self, id: u64, at: usize, result: Result<Done, DeviceError>) {
+    fn on_read(&mut self, id: u64, at: usize, keeps: bool, result: Result<Done, DeviceError>) {
         // It stays until the last of its requests is answered, and each is answered once.
         let Some(open) = self.reads.get_mut(&id) else { return };
         match result {
@@ -190,7 +192,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 for ((_, _, piece), from) in open.read.blocks[at..].iter_mut().zip(parts) {
                     *piece = Some(bytes.slice(from..from + BLOCK as usize));
                 }
-                open.came.extend(open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, bytes)));
+                open.came.extend(
+                    open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, keeps.then_some(bytes))),
+                );
             }
             Ok(_) => {}
             Err(error) => open.error = Some(error),
@@ -207,7 +211,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             None => verified(read, &self.packer.codec),
         };
         if keep && result.is_ok() {
-            came.into_iter().for_each(|(first, bytes)| self.contents.cache.insert(first, bytes));
+            for (first, bytes) in came {
+                match bytes {
+                    Some(bytes) => self.contents.cache.insert(first, bytes),
+                    None => self.contents.cache.pass(first),
+                }
+            }
         }
         self.ready.push(Completion::Read { token, result });
     }

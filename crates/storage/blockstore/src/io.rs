@@ -90,7 +90,12 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
 
     /// Reads at most [`Io::request_bytes_max`] bytes of the data device.
     pub fn read(&mut self, purpose: P, offset: u64, len: usize) {
-        self.add(purpose, DeviceId::Data, Op::Read { offset, buffer: PieceMut::to_fill(len) });
+        self.read_into(purpose, offset, PieceMut::to_fill(len));
+    }
+
+    /// The same into this memory.
+    pub fn read_into(&mut self, purpose: P, offset: u64, buffer: PieceMut) {
+        self.add(purpose, DeviceId::Data, Op::Read { offset, buffer });
     }
 
     /// The same of the log's device.

@@ -115,8 +115,12 @@ pub enum Purpose {
         first: u64,
         count: u64,
     },
-    /// Blocks of a read from this one of them on.
-    Read(u64, usize),
+    /// Blocks of a read from this one of them on, which the cache keeps or not.
+    Read {
+        id: u64,
+        at: usize,
+        keeps: bool,
+    },
     /// Blocks that nothing needs.
     Discard(Run),
     /// The superblock of a store that is closed in order.
