@@ -21,16 +21,18 @@ const WATCH: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 #[command(
-    // The usage stands below every wrong argument, so it shows how a directory is named.
-    override_usage = "loligo up [--dir <DIR>] [OPTIONS]",
+    // The usage stands below every wrong argument, so it is short.
+    override_usage = "loligo up [DIR] [OPTIONS]",
     after_help = "\
 DIR keeps the cluster: the same command starts it again, with its data unless the store is mem. To have a second cluster beside a \
 running one, name another DIR and add --port 0. To remove a cluster, stop it and remove DIR."
 )]
 pub struct Args {
-    /// Where the cluster lives; made if it isn't there.
-    #[arg(long, default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
-    dir: PathBuf,
+    #[arg(help = dir_help(), value_hint = clap::ValueHint::DirPath)]
+    dir: Option<PathBuf>,
+    /// The same as DIR.
+    #[arg(long = "dir", value_name = "DIR", conflicts_with = "dir", value_hint = clap::ValueHint::DirPath)]
+    named_dir: Option<PathBuf>,
     #[arg(long, help = format!("How many OSDs [default: {}, or as many as DIR has]", default::OSDS), value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
     #[arg(long, help = store_help(), value_parser = parse_store)]
@@ -73,6 +75,10 @@ pub struct Args {
     /// Serve metrics for Prometheus at http://ADDR/metrics, under the names of Ceph's exporters.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+}
+
+fn dir_help() -> String {
+    format!("Where the cluster lives; made if it isn't there [default: {DEFAULT_DIR}]")
 }
 
 fn store_help() -> String {
@@ -124,7 +130,7 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 impl Args {
     fn request(&self) -> UpRequest {
         UpRequest {
-            dir: self.dir.clone(),
+            dir: self.dir.as_ref().or(self.named_dir.as_ref()).cloned().unwrap_or_else(|| DEFAULT_DIR.into()),
             osds: self.osds,
             store: self.store,
             osd_size: self.osd_size,
@@ -246,4 +252,31 @@ fn announce(cluster: &Cluster, took: Duration) {
     // A closed standard output is no reason to end a cluster.
     let _ = std::io::stdout().write_all(text.as_bytes());
     let _ = std::io::stdout().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn the_directory_is_named_in_either_way_and_once() {
+        let dir = |line: &[&str]| {
+            let line = Line::try_parse_from([&["up"], line].concat());
+            line.map(|line| line.args.request().dir)
+        };
+        assert_eq!(dir(&[]).ok(), Some(DEFAULT_DIR.into()));
+        for line in [&["a"][..], &["--dir", "a"], &["a", "--osds", "1"]] {
+            assert_eq!(dir(line).ok(), Some("a".into()), "{line:?}");
+        }
+        assert!(dir(&["a", "--dir", "a"]).is_err());
+        assert!(dir(&["a", "b"]).is_err());
+    }
 }
