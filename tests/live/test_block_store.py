@@ -83,6 +83,30 @@ def test_a_byte_that_flips_on_the_device_is_an_error_and_never_data(t):
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "after it was written again")
 
 
+def test_a_map_that_flipped_on_the_device_comes_from_the_monitor(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "256MiB")
+    put(t, client, "o")
+    for flag in ("noout", "noin", "noscrub"):
+        client.ceph("osd", "set", flag)
+    epoch = client.ceph_json("osd", "dump")["epoch"]
+    loligo(cluster, "stop", cluster.dir)
+    # A log is moved when what is in it has gone to its place.
+    loligo(cluster, "store", "log", cluster.dir, "--osd", "0", "--to", t.path("log"))
+    # The stop made another epoch.
+    for name in (f"inc_osdmap.{epoch - 1}", f"inc_osdmap.{epoch + 1}"):
+        shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", name, "-f", "json"))
+        flip(cluster.metadata(0), shown["osd.0"]["objects"][0]["extents"][0]["device_offset"] + 77)
+    cluster.up()
+    same(t, client, "o")
+    expect("is fetched from a monitor" in cluster.log(), cluster.log())
+    client.ceph("osd", "unset", "noout")
+    warnings = cluster.log().count("is fetched from a monitor")
+    cluster.kill()
+    cluster.up()
+    same(t, client, "o")
+    equal(cluster.log().count("is fetched from a monitor"), warnings, "what was fetched is stored")
+
+
 def test_a_file_of_another_osd_or_one_that_was_cut_costs_its_osd_alone(t):
     cluster, client = started(t, "--osds", "3", "--osd-size", "256MiB")
     put(t, client, "o")

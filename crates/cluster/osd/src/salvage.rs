@@ -109,8 +109,17 @@ mod tests {
         store
     }
 
-    fn salvaged(mut store: MemStore) -> Result<Salvaged, String> {
+    fn salvaged(store: MemStore) -> Result<Salvaged, String> {
+        salvaged_but_for(store, &[])
+    }
+
+    /// The same where the device does not give these objects back.
+    fn salvaged_but_for(mut store: MemStore, unread: &[GHObject]) -> Result<Salvaged, String> {
         salvage(|request| {
+            if matches!(&request, ReadRequest::Data { object, .. } if unread.contains(object)) {
+                let error = store::StoreError::Damaged("a flipped bit".into());
+                return Ok(Completion::Read { token: Token(1), result: Err(error) });
+            }
             let mut done = Vec::new();
             store.read(request, Token(1));
             store.turn(UTime::default());
@@ -140,6 +149,28 @@ mod tests {
         let found = salvaged(store(7, objects)).unwrap();
         assert_eq!(found.map.unwrap().epoch, Epoch(6));
         assert!(found.damaged.unwrap().contains("map 7"));
+    }
+
+    #[test]
+    fn a_map_that_cannot_be_read_is_made_in_the_other_way() {
+        let all = epochs(4);
+        let both = || {
+            let mut objects = stored(&all);
+            objects.push((full_map_object(Epoch(4)), all[3].full.clone()));
+            store(4, objects)
+        };
+        for unread in [full_map_object(Epoch(4)), inc_map_object(Epoch(4))] {
+            let found = salvaged_but_for(both(), &[unread]).unwrap();
+            assert_eq!((*found.map.unwrap(), found.damaged), (all[3].map.clone(), None));
+        }
+        // Where there is no other, both are named that matter.
+        let (whole, last) = (full_map_object(Epoch(4)), inc_map_object(Epoch(4)));
+        let found = salvaged_but_for(both(), &[whole.clone(), last]).unwrap();
+        assert_eq!(found.map.unwrap().epoch, Epoch(3));
+        let why = found.damaged.unwrap();
+        assert!(why.contains("increment to map 4 can't be read") && why.contains("flipped"), "{why}");
+        let found = salvaged_but_for(both(), &[whole, inc_map_object(Epoch(3))]).unwrap();
+        assert_eq!(found.map.unwrap().epoch, Epoch(2));
     }
 
     #[test]

@@ -47,6 +47,9 @@ impl Control {
 
     /// A session with a monitor is open: sends (again) everything that the monitor must know.
     pub(crate) fn on_mon_ready(&mut self, now: UTime, out: &mut Out) {
+        if self.fetching.is_some() {
+            return self.ask_fetched(out);
+        }
         let next = u64::from(self.history.newest().0) + 1;
         let subscriptions = self.mon.subscriptions();
         subscriptions.want("mgrmap", 0, 0);

@@ -2,7 +2,8 @@
 //!
 //! Steps, in this order: is there a meta collection (if not: a new store, write a superblock); the superblock, which
 //! must be this OSD's; the map that all PGs are known to have reached; the shards' lists of collections, a PG for each;
-//! when those have read what they keep, every later map that was stored, one after the other.
+//! when those have read what they keep, every later map that was stored, one after the other. A map that is damaged comes from
+//! a monitor.
 
 use std::sync::Arc;
 
@@ -102,8 +103,9 @@ impl Control {
             (Some(LoadStep::FirstMap), Ok(None)) => {
                 self.fail(format!("map {}, which the superblock names, is not stored", self.first_map()));
             }
-            (_, Err(reason)) => self.fail(reason),
-            (step, Ok(_)) => out.broken(format!("a map was read to be loaded in the step {step:?}")),
+            (Some(LoadStep::FirstMap), Err(reason)) => self.fetch_map(now, self.first_map(), reason, out),
+            (Some(LoadStep::LaterMap(epoch)), Err(reason)) => self.fetch_map(now, epoch, reason, out),
+            (step, _) => out.broken(format!("a map was read to be loaded in the step {step:?}")),
         }
     }
 
@@ -178,5 +180,9 @@ impl Control {
         self.ask_space(out);
         self.publish_map(out);
         self.start_boot(now, out);
+        if self.mon.is_ready() {
+            // A map was fetched in this session, which was told nothing else yet.
+            self.on_mon_ready(now, out);
+        }
     }
 }

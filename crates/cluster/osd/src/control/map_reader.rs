@@ -52,8 +52,8 @@ pub(crate) struct MapReader {
     asked: Asked,
     /// Without a base: the increments from `epoch` back to the one after the whole map that is looked for.
     increments: Vec<Piece>,
-    /// Why the increment to the base is of no use.
-    misfit: Option<ApplyError>,
+    /// Why what was looked for first is of no use.
+    misfit: Option<String>,
 }
 
 impl MapReader {
@@ -90,24 +90,43 @@ impl MapReader {
         let bytes = match completion {
             Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => Some(data.to_piece()),
             Completion::Read { result: Err(StoreError::NoSuchObject(..)), .. } => None,
-            Completion::Read { result: Err(error), .. } => {
-                return failed(format!("the stored map {epoch} can't be read: {error}"));
-            }
+            Completion::Read { result: Err(error), .. } => return self.on_unread(&error),
             _ => return failed(format!("the store answered something else to a read of map {epoch}")),
         };
         match (self.asked, bytes) {
             (Asked::Whole(at), Some(bytes)) => self.on_whole(at, &bytes),
             (Asked::Whole(at), None) if self.base.is_none() => self.ask(Asked::Increment(at)),
-            (Asked::Whole(_), None) => match &self.misfit {
-                Some(error) => failed(format!("the stored increment to map {epoch} is damaged: {error}")),
-                None => MapRead::Done(Ok(None)),
-            },
+            (Asked::Whole(_), None) => self.nothing(),
             (Asked::Increment(at), Some(bytes)) => self.on_increment(at, bytes),
             (Asked::Increment(at), None) if self.base.is_some() => self.ask(Asked::Whole(at)),
-            (Asked::Increment(_), None) if self.increments.is_empty() => MapRead::Done(Ok(None)),
+            (Asked::Increment(_), None) if self.increments.is_empty() => self.nothing(),
             (Asked::Increment(at), None) => {
                 failed(format!("map {epoch} can't be made: nothing of map {at} is stored"))
             }
+        }
+    }
+
+    /// Nothing of the epoch is stored, or nothing that is of use.
+    fn nothing(&mut self) -> MapRead {
+        MapRead::Done(self.misfit.take().map_or(Ok(None), Err))
+    }
+
+    /// A damaged object is passed over, if the map may be had in another way.
+    fn on_unread(&mut self, error: &StoreError) -> MapRead {
+        let epoch = self.epoch;
+        match self.asked {
+            Asked::Increment(at) if self.base.is_some() => {
+                self.misfit = Some(format!("the stored increment to map {epoch} can't be read: {error}"));
+                self.ask(Asked::Whole(at))
+            }
+            Asked::Whole(at) if self.base.is_none() => {
+                self.misfit.get_or_insert(format!("the stored map {at} can't be read: {error}"));
+                self.ask(Asked::Increment(at))
+            }
+            Asked::Increment(at) => failed(format!(
+                "map {epoch} can't be made: the stored increment to map {at} can't be read: {error}"
+            )),
+            Asked::Whole(_) => failed(format!("the stored map {epoch} can't be read: {error}")),
         }
     }
 
@@ -121,7 +140,8 @@ impl MapReader {
                 Ok(increment) => found(map, Some((increment, bytes))),
                 Err(error) => {
                     // The monitor's may have fitted no map of ours; then the whole one was fetched.
-                    self.misfit = Some(error);
+                    self.misfit =
+                        Some(format!("the stored increment to map {} is damaged: {error}", self.epoch));
                     self.ask(Asked::Whole(at))
                 }
             };

@@ -11,6 +11,7 @@ mod cluster_log;
 mod command;
 mod copies;
 mod facts;
+mod fetch_map;
 mod load;
 mod map_history;
 pub(crate) mod map_reader;
@@ -38,6 +39,7 @@ use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement, Surroundings};
 use admin::Gathers;
 use copies::Copies;
 pub(crate) use copies::CopyId;
+use fetch_map::Fetch;
 use load::LoadStep;
 use map_history::MapHistory;
 pub(crate) use map_history::MapStep;
@@ -117,6 +119,8 @@ pub(crate) struct Control {
     mon: MonClient,
     state: OsdPhase,
     loading: Option<LoadStep>,
+    /// The map that the step under way waits for.
+    fetching: Option<Fetch>,
     superblock: OsdSuperblock,
     history: MapHistory,
     /// Commits of maps under way.
@@ -185,6 +189,7 @@ impl Control {
             mon: MonClient::new(config.monitors.clone()),
             state: OsdPhase::Initializing,
             loading: None,
+            fetching: None,
             superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
             history: MapHistory::new(config.options.get(opt::OSD_MAP_CACHE_SIZE) as usize),
             map_commits: 0,

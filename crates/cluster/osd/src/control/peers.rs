@@ -36,6 +36,7 @@ impl Control {
             return;
         }
         match message {
+            Message::OsdMap(m) if self.fetching.is_some() => self.on_fetched(now, &m, out),
             Message::OsdMap(m) => self.handle_osd_map(&m, out),
             Message::OsdPgCreate2(m) => self.handle_pg_create(&m, out),
             Message::OsdMarkMeDown(_) if self.state == OsdPhase::Stopping => self.finish_stop(out),

@@ -1,7 +1,7 @@
 //! Which maps an OSD keeps: in its store, sparsely, and in memory, within bounds.
 
 use crate::world::{CLIENT, World, meta_object, write};
-use encoding::Decode;
+use encoding::{Decode, Encode};
 use messages::{Message, OsdMap};
 use options::Values;
 use osd::OsdPhase;
@@ -102,21 +102,71 @@ fn a_store_of_before_in_which_every_map_is_whole_is_read_and_goes_on() {
     }
 }
 
-#[test]
-fn an_increment_that_is_damaged_in_the_store_ends_the_start_with_its_name() {
+/// What is stored in a meta object is another thing now.
+fn store_other(w: &mut World, name: &str, bytes: Vec<u8>) {
+    let mut txn = Transaction::new();
+    txn.truncate(CollectionId::Meta, &meta_object(name), 0);
+    txn.write(CollectionId::Meta, &meta_object(name), 0, bytes.into());
+    w.store.queue(txn, Token(u64::MAX));
+}
+
+/// An OSD at epoch 40, with an increment in its store that leads elsewhere.
+fn with_damaged_increment(epoch: u32) -> World {
     let mut w = at_epoch(40);
-    let bytes = w.meta_object("inc_osdmap.35").unwrap();
+    let name = format!("inc_osdmap.{epoch}");
+    let bytes = w.meta_object(&name).unwrap();
     let mut inc = <maps::Incremental as Decode>::from_bytes(&bytes).unwrap();
     inc.new_flags = Some(0);
-    let bytes = inc.encode_for(types::Release::PACIFIC);
-    let mut txn = Transaction::new();
-    txn.truncate(CollectionId::Meta, &meta_object("inc_osdmap.35"), 0);
-    txn.write(CollectionId::Meta, &meta_object("inc_osdmap.35"), 0, bytes.into());
-    w.store.queue(txn, Token(u64::MAX));
+    store_other(&mut w, &name, inc.encode_for(types::Release::PACIFIC));
+    w
+}
+
+#[test]
+fn a_map_that_is_damaged_in_the_store_is_fetched_and_stored_again() {
+    let damages: [fn() -> World; 4] = [
+        || with_damaged_increment(35),
+        || with_damaged_increment(40),
+        || {
+            let mut w = at_epoch(40);
+            store_other(&mut w, "osdmap.32", vec![7; 100]);
+            w
+        },
+        // The map that it has to begin with is older than the newest by some.
+        || {
+            let mut w = with_damaged_increment(40);
+            let bytes = w.meta_object("osd_superblock").unwrap();
+            let mut superblock = messages::OsdSuperblock::from_bytes(&bytes).unwrap();
+            superblock.current_epoch = Epoch(36);
+            store_other(&mut w, "osd_superblock", superblock.to_bytes(0).to_vec());
+            w
+        },
+    ];
+    for damaged in damages {
+        let mut w = damaged();
+        let newest = w.mon.epoch();
+        let asked = w.fulls_asked().len();
+        w = restarted(w);
+        let fetched = w.fulls_asked()[asked..].to_vec();
+        assert!(fetched.len() == 1 && fetched[0].0 <= newest && fetched[0].0 == fetched[0].1, "{fetched:?}");
+        assert!(w.log.iter().any(|line| line.contains("is fetched from a monitor")), "{:#?}", w.log);
+        // What was fetched is stored: later starts need no one.
+        w.empty_epoch();
+        let asked = w.fulls_asked().len();
+        let w = restarted(w);
+        assert_eq!(w.fulls_asked().len(), asked);
+    }
+}
+
+#[test]
+fn a_damaged_map_that_no_monitor_has_ends_the_start_with_its_name() {
+    let mut w = with_damaged_increment(35);
+    w.mon.trimmed = w.mon.epoch() + 1;
     w.restart();
     let reason = w.failed.unwrap();
     assert!(
-        reason.contains("can't be made out of the stored map 32") && reason.contains("checksum"),
+        reason.contains("can't be made out of the stored map 32")
+            && reason.contains("checksum")
+            && reason.contains("the monitor has no map 4"),
         "{reason}"
     );
 }

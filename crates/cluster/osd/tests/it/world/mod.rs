@@ -451,9 +451,10 @@ impl World {
             Message::MonGetOsdMap(m) => {
                 let full = |e: u32| (Epoch(e), self.mon.epochs[e as usize - 1].full.clone().into());
                 let newest = Epoch(self.mon.epoch());
+                let kept = m.full_first.0.max(self.mon.trimmed)..=m.full_last.0;
                 self.mon_says(messages::OsdMap {
                     fsid: FSID,
-                    maps: (m.full_first.0..=m.full_last.0).take(self.mon.chunk).map(full).collect(),
+                    maps: kept.take(self.mon.chunk).map(full).collect(),
                     cluster_osdmap_trim_lower_bound: Epoch(1),
                     newest_map: newest,
                     ..Default::default()
