@@ -1,14 +1,13 @@
 //! What an OSD's store knows of its cluster, read while the OSD does not run: for a monitor whose state is lost.
 
 use messages::OsdSuperblock;
-use store::{Completion, ReadOutcome, ReadRequest};
-use types::Epoch;
+use store::{Completion, ReadRequest};
+use types::{Epoch, GHObject};
 
-use encoding::Decode;
 use maps::OsdMap;
 
 use crate::control::map_reader::{MapRead, MapReader};
-use crate::control::superblock::{read_meta, superblock_object};
+use crate::control::superblock::{read_meta, superblock_objects, superblock_of};
 
 /// How many epochs before the newest are tried where that can't be read.
 const EPOCHS_TRIED: u32 = 64;
@@ -28,15 +27,11 @@ pub struct Salvaged {
 /// # Errors
 /// The superblock can't be read, or no map can.
 pub fn salvage(mut read: impl FnMut(ReadRequest) -> Result<Completion, String>) -> Result<Salvaged, String> {
-    let superblock = match read(read_meta(superblock_object()))? {
-        Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => {
-            OsdSuperblock::from_bytes(&data.to_piece())
-                .map_err(|e| format!("the superblock can't be read: {e}"))?
-        }
-        Completion::Read { result: Err(error), .. } => {
-            return Err(format!("the superblock can't be read: {error}"));
-        }
-        other => return Err(format!("the store answered something else to a read: {other:?}")),
+    let [object, copy] = superblock_objects();
+    let superblock = match read_superblock(object, &mut read) {
+        Ok(superblock) => superblock,
+        Err(why) => read_superblock(copy, &mut read)
+            .map_err(|_| format!("the superblock can't be read, nor its copy: {why}"))?,
     };
     let newest = superblock.newest_map;
     if newest == Epoch(0) {
@@ -53,6 +48,16 @@ pub fn salvage(mut read: impl FnMut(ReadRequest) -> Result<Completion, String>) 
         damaged.get_or_insert(why);
     }
     Err(damaged.unwrap_or_else(|| format!("no map up to {newest} is stored")))
+}
+
+fn read_superblock(
+    object: GHObject,
+    read: &mut impl FnMut(ReadRequest) -> Result<Completion, String>,
+) -> Result<OsdSuperblock, String> {
+    match read(read_meta(object))? {
+        Completion::Read { result, .. } => superblock_of(result),
+        other => Err(format!("the store answered something else to a read: {other:?}")),
+    }
 }
 
 fn read_map(

@@ -7,13 +7,12 @@
 
 use std::sync::Arc;
 
-use encoding::Decode;
 use messages::OsdSuperblock;
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{Epoch, UTime};
 
 use super::map_reader::FoundMap;
-use super::superblock::{read_meta, store_superblock, superblock_object};
+use super::superblock::{read_meta, store_superblock, superblock_objects, superblock_of};
 use super::{Control, MapPurpose, OwnIo};
 use crate::parts::Out;
 use crate::{LogLevel, OsdPhase};
@@ -26,6 +25,8 @@ pub(crate) enum LoadStep {
     /// A new store's superblock.
     Create,
     Superblock,
+    /// The superblock can't be read.
+    SuperblockCopy,
     /// The map that all PGs have reached.
     FirstMap,
     /// The shards list their PGs, and those read what they keep; then the map of this epoch follows.
@@ -71,10 +72,25 @@ impl Control {
             (LoadStep::Create, None) => self.loaded(now, out),
             (LoadStep::Meta, Some(Ok(ReadOutcome::Collection(None)))) => self.create_store(out),
             (LoadStep::Meta, Some(Ok(ReadOutcome::Collection(Some(_))))) => {
-                self.load_step(LoadStep::Superblock, read_meta(superblock_object()), out);
+                let [object, _] = superblock_objects();
+                self.load_step(LoadStep::Superblock, read_meta(object), out);
             }
-            (LoadStep::Superblock, Some(Ok(ReadOutcome::Data(data)))) => {
-                self.on_superblock(now, &data.to_piece(), out)?;
+            (LoadStep::Superblock, Some(read)) => match superblock_of(read) {
+                Ok(found) => self.on_superblock(now, found, out)?,
+                Err(why) => {
+                    let [_, copy] = superblock_objects();
+                    let text = format!("the superblock can't be read: {why}: its copy is tried");
+                    self.log(LogLevel::Warn, text, out);
+                    self.load_step(LoadStep::SuperblockCopy, read_meta(copy), out);
+                }
+            },
+            (LoadStep::SuperblockCopy, Some(read)) => {
+                let found = superblock_of(read)
+                    .map_err(|why| format!("neither the superblock nor its copy can be read: {why}"))?;
+                self.on_superblock(now, found, out)?;
+                let mut txn = Transaction::new();
+                store_superblock(&self.superblock, &mut txn);
+                self.queue(txn, OwnIo::Quiet, out);
             }
             (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
             (step, _) => return Err(format!("the store answered something else to {step:?}")),
@@ -118,9 +134,7 @@ impl Control {
         self.queue(txn, OwnIo::Load, out);
     }
 
-    fn on_superblock(&mut self, now: UTime, bytes: &[u8], out: &mut Out) -> Result<(), String> {
-        let found =
-            OsdSuperblock::from_bytes(bytes).map_err(|e| format!("the superblock can't be read: {e}"))?;
+    fn on_superblock(&mut self, now: UTime, found: OsdSuperblock, out: &mut Out) -> Result<(), String> {
         let (want, have) = (&self.superblock, &found);
         if (want.cluster_fsid, want.whoami, want.osd_fsid) != (have.cluster_fsid, have.whoami, have.osd_fsid)
         {

@@ -2,9 +2,9 @@
 //! [`maps::is_kept_whole`]).
 
 use buffer::Rope;
-use encoding::Encode;
+use encoding::{Decode, Encode};
 use messages::{FeatureSet, OsdSuperblock};
-use store::{Advice, CollectionId, ReadRequest, Transaction};
+use store::{Advice, CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{Epoch, Fsid, GHObject, HObject, Name, OsdId, PoolId, SnapId};
 
 /// The pool number of objects that belong to no pool (Ceph's POOL_META).
@@ -17,9 +17,23 @@ fn meta_object(name: String) -> GHObject {
     object.into()
 }
 
-/// Where the superblock is.
-pub(crate) fn superblock_object() -> GHObject {
-    meta_object("osd_superblock".into())
+/// Where the superblock is, and its copy: a store in which neither can be read has lost its OSD's identity and maps.
+pub(crate) fn superblock_objects() -> [GHObject; 2] {
+    ["osd_superblock", "osd_superblock.copy"].map(|name| meta_object(name.into()))
+}
+
+/// What a read of a superblock has brought.
+///
+/// # Errors
+/// There is none, or it can't be read.
+pub(crate) fn superblock_of(read: Result<ReadOutcome, StoreError>) -> Result<OsdSuperblock, String> {
+    match read {
+        Ok(ReadOutcome::Data(data)) => {
+            OsdSuperblock::from_bytes(&data.to_piece()).map_err(|error| error.to_string())
+        }
+        Ok(_) => Err("the store answered something else".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Where the full map of an epoch is (Ceph's names, here and below).
@@ -58,9 +72,12 @@ pub(crate) fn trim_lower_bound(superblock: &OsdSuperblock) -> Epoch {
 
 /// Appends what makes this the stored superblock.
 pub(crate) fn store_superblock(superblock: &OsdSuperblock, txn: &mut Transaction) {
-    // Removed first: a shorter one than before must not keep the old one's end.
-    txn.truncate(CollectionId::Meta, &superblock_object(), 0);
-    txn.write(CollectionId::Meta, &superblock_object(), 0, Rope::from(superblock.to_bytes(0)));
+    let bytes = Rope::from(superblock.to_bytes(0));
+    for object in superblock_objects() {
+        // Truncated first: a shorter one than before must not keep the old one's end, nor its damage.
+        txn.truncate(CollectionId::Meta, &object, 0);
+        txn.write(CollectionId::Meta, &object, 0, bytes.clone());
+    }
 }
 
 /// Features of the store as Ceph names them (CEPH_OSD_FEATURE_INCOMPAT_*); monitors pass over what they don't know.

@@ -158,6 +158,25 @@ fn a_map_that_is_damaged_in_the_store_is_fetched_and_stored_again() {
 }
 
 #[test]
+fn a_superblock_that_is_damaged_is_read_from_its_copy_and_written_again() {
+    for name in ["osd_superblock", "osd_superblock.copy"] {
+        let mut w = at_epoch(40);
+        let whole = w.meta_object(name).unwrap();
+        store_other(&mut w, name, vec![7; 20]);
+        let mut w = restarted(w);
+        assert_eq!(w.log.iter().any(|line| line.contains("its copy is tried")), name == "osd_superblock");
+        w.empty_epoch();
+        assert!(w.meta_object(name).unwrap().len() >= whole.len() - 8);
+        restarted(w);
+    }
+    let mut w = at_epoch(40);
+    store_other(&mut w, "osd_superblock", vec![7; 20]);
+    store_other(&mut w, "osd_superblock.copy", vec![7; 20]);
+    w.restart();
+    assert!(w.failed.unwrap().contains("neither the superblock nor its copy can be read"));
+}
+
+#[test]
 fn a_damaged_map_that_no_monitor_has_ends_the_start_with_its_name() {
     let mut w = with_damaged_increment(35);
     w.mon.trimmed = w.mon.epoch() + 1;
