@@ -70,8 +70,8 @@ pub fn fsck(
 pub(crate) fn unread_superblock(shard: &mut BlockFileShard) -> Option<String> {
     let at = shard.inner().state().unread_superblock?;
     Some(format!(
-        "the superblock at byte {at} could not be read, as after a power loss while it was written, or as it was damaged; the one \
-         before it counted, and the log has nothing of a later time"
+        "the superblock at byte {at} could not be read: a power loss while it was written leaves that, and so does damage; the other \
+         one counts"
     ))
 }
 

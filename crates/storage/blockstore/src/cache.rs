@@ -20,6 +20,16 @@ const NEW_SHARE: u64 = 16;
 /// A run of so many bytes is kept from its second reading on: few of them fill the share of what was read once.
 const LONG_BYTES: usize = 256 << 10;
 
+/// Where a long run has its marks: at the blocks whose numbers divide by this, so that it is known again in part too. Every long run
+/// has such a block.
+const MARKED_BLOCKS: u64 = LONG_BYTES as u64 / BLOCK;
+
+/// The places of the marks of a long run.
+fn marks(first: u64, bytes: usize) -> impl Iterator<Item = u64> {
+    let end = first + bytes as u64 / BLOCK;
+    (first.next_multiple_of(MARKED_BLOCKS)..end).step_by(MARKED_BLOCKS as usize)
+}
+
 /// Runs of blocks as they were read. What a block holds now may differ: a block counts only if its checksum is the one that the
 /// caller expects.
 #[derive(Debug, Default)]
@@ -52,6 +62,9 @@ impl DataCache {
     pub fn insert(&mut self, first: u64, bytes: Piece) {
         let end = first + bytes.len() as u64 / BLOCK;
         let mut again = self.seen.take(first);
+        if bytes.len() >= LONG_BYTES {
+            again = marks(first, bytes.len()).fold(again, |again, mark| self.seen.take(mark) || again);
+        }
         for place in self.runs.within(first, end) {
             again |= self.remove(place).is_some_and(|cached| cached.again);
         }
@@ -60,12 +73,12 @@ impl DataCache {
 
     /// Whether a run that is about to be read is to be given to [`DataCache::insert`]; otherwise to [`DataCache::pass`].
     pub fn keeps(&self, first: u64, bytes: usize) -> bool {
-        bytes < LONG_BYTES || self.seen.has(first)
+        bytes < LONG_BYTES || marks(first, bytes).any(|mark| self.seen.has(mark))
     }
 
     /// A long run was read that is not kept.
-    pub fn pass(&mut self, first: u64) {
-        self.seen.note(first);
+    pub fn pass(&mut self, first: u64, bytes: usize) {
+        marks(first, bytes).for_each(|mark| self.seen.note(mark));
     }
 
     fn add(&mut self, first: u64, bytes: Piece, again: bool) {
@@ -236,8 +249,12 @@ mod tests {
         let mut cache = DataCache::default();
         cache.shrink(1 << 20);
         assert!(cache.keeps(0, LONG_BYTES - 1) && !cache.keeps(0, LONG_BYTES));
-        cache.pass(0);
+        cache.pass(0, LONG_BYTES);
         assert_eq!((cache.keeps(0, LONG_BYTES), cache.bytes()), (true, 0));
+        // A part of what was read is known again, and a run from any block on has a mark.
+        cache.pass(1001, 2 * LONG_BYTES);
+        assert!(cache.keeps(1017, LONG_BYTES + 5 * BLOCK as usize) && !cache.keeps(1200, LONG_BYTES));
+        assert!((5000..5100).all(|first| marks(first, LONG_BYTES).count() == 1));
         cache.insert(0, blocks(&[1; LONG]));
         assert_eq!((cache.bytes(), cache.new_bytes), (LONG_BYTES as u64, 0), "it was read again");
         assert!(cache.get(0, crc(1)).is_some() && !cache.keeps(0, LONG_BYTES), "the mark is used up");

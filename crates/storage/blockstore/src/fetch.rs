@@ -35,9 +35,15 @@ pub struct OpenRead {
     token: Token,
     read: DataRead,
     requests: usize,
-    /// What came, by its first block, if it is to be kept.
-    came: Vec<(u64, Option<Piece>)>,
+    /// What came, by its first block, and whether the cache keeps it.
+    came: Vec<(u64, Came)>,
     error: Option<DeviceError>,
+}
+
+/// Bytes that a read brought, to be kept by the cache or not.
+enum Came {
+    Kept(Piece),
+    Passing { bytes: usize },
 }
 
 impl<Q: DeviceQueue> BlockStore<Q> {
@@ -192,9 +198,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 for ((_, _, piece), from) in open.read.blocks[at..].iter_mut().zip(parts) {
                     *piece = Some(bytes.slice(from..from + BLOCK as usize));
                 }
-                open.came.extend(
-                    open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, keeps.then_some(bytes))),
-                );
+                let came = if keeps { Came::Kept(bytes) } else { Came::Passing { bytes: bytes.len() } };
+                open.came.extend(open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, came)));
             }
             Ok(_) => {}
             Err(error) => open.error = Some(error),
@@ -211,10 +216,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             None => verified(read, &self.packer.codec),
         };
         if keep && result.is_ok() {
-            for (first, bytes) in came {
-                match bytes {
-                    Some(bytes) => self.contents.cache.insert(first, bytes),
-                    None => self.contents.cache.pass(first),
+            for (first, came) in came {
+                match came {
+                    Came::Kept(bytes) => self.contents.cache.insert(first, bytes),
+                    Came::Passing { bytes } => self.contents.cache.pass(first, bytes),
                 }
             }
         }

@@ -10,8 +10,8 @@ use crate::store::BlockStore;
 pub struct State {
     /// Of the superblock written last.
     pub generation: u64,
-    /// The byte of the device with a superblock that the opening could not read: a power loss while it was written leaves that, and
-    /// so does damage. The other one counted, and the log has nothing of a later time.
+    /// The byte of the device with a superblock that the opening could not read: a power loss while it was written leaves that, and so
+    /// does damage. The other one counted.
     pub unread_superblock: Option<u64>,
     /// Levels of the tree on the device.
     pub tree_levels: u8,

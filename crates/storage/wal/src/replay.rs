@@ -86,7 +86,7 @@ impl Replayed {
     }
 }
 
-/// A log being read, from the oldest record that is kept to the last one, and so far behind it as another may begin.
+/// A log being read, from the oldest record that is kept to the last one, and so far behind it as others may begin.
 #[derive(Debug)]
 pub struct Replay {
     layout: Layout,

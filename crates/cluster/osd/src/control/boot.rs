@@ -47,8 +47,9 @@ impl Control {
 
     /// A session with a monitor is open: sends (again) everything that the monitor must know.
     pub(crate) fn on_mon_ready(&mut self, now: UTime, out: &mut Out) {
-        if self.fetching.is_some() {
-            return self.ask_fetched(out);
+        if self.loading.is_some() {
+            // It takes no other maps before it has loaded, and asks for what it needs then.
+            return self.ask_fetched(now, out);
         }
         let next = u64::from(self.history.newest().0) + 1;
         let subscriptions = self.mon.subscriptions();

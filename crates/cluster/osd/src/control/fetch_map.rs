@@ -1,6 +1,8 @@
 //! A stored map that is damaged is fetched from a monitor while the OSD loads, and stored whole: one byte that has flipped does not
 //! keep all PGs of an OSD from clients.
 
+use core::time::Duration;
+
 use encoding::Decode;
 use maps::OsdMap;
 use messages::MonGetOsdMap;
@@ -19,24 +21,32 @@ pub(super) struct Fetch {
     epoch: Epoch,
     /// What is wrong with the stored one.
     why: String,
+    ask_again: UTime,
 }
+
+/// How long an answer may take.
+const RETRY: Duration = Duration::from_secs(2);
 
 impl Control {
     /// Has a monitor send the map that the loading waits for.
     pub(super) fn fetch_map(&mut self, now: UTime, epoch: Epoch, why: String, out: &mut Out) {
         self.log(LogLevel::Warn, format!("{why}: map {epoch} is fetched from a monitor"), out);
-        self.fetching = Some(Fetch { epoch, why });
-        if self.mon.is_ready() {
-            return self.ask_fetched(out);
-        }
+        self.fetching = Some(Fetch { epoch, why, ask_again: now });
+        self.ask_fetched(now, out);
+        // Without effect where there is a session.
         let mut effects = Vec::new();
         self.mon.start(now, &mut effects);
         self.perform_mon(now, effects, out);
     }
 
-    /// Asks, also again: another session's answer does not come.
-    pub(super) fn ask_fetched(&mut self, out: &mut Out) {
-        if let Some(Fetch { epoch, .. }) = self.fetching {
+    /// Asks, also again: another session's answer does not come, and a monitor may not have the map yet.
+    pub(super) fn ask_fetched(&mut self, now: UTime, out: &mut Out) {
+        if !self.mon.is_ready() {
+            return;
+        }
+        if let Some(fetch) = &mut self.fetching {
+            fetch.ask_again = now.after(RETRY);
+            let epoch = fetch.epoch;
             self.send_mon(
                 MonGetOsdMap { full_first: epoch, full_last: epoch, ..MonGetOsdMap::default() },
                 out,
@@ -44,11 +54,27 @@ impl Control {
         }
     }
 
-    /// The monitor's answer: nothing else makes it send maps before the OSD has loaded.
+    pub(super) fn fetch_tick(&mut self, now: UTime, out: &mut Out) {
+        if self.fetching.as_ref().is_some_and(|fetch| fetch.ask_again <= now) {
+            self.ask_fetched(now, out);
+        }
+    }
+
+    /// Without a session its beginning asks.
+    pub(super) fn fetch_deadline(&self) -> Option<UTime> {
+        self.fetching.as_ref().filter(|_| self.mon.is_ready()).map(|fetch| fetch.ask_again)
+    }
+
+    /// The monitor's answer, or one that was late.
     pub(super) fn on_fetched(&mut self, now: UTime, message: &messages::OsdMap, out: &mut Out) {
-        let Some(Fetch { epoch, why }) = self.fetching.take() else { return };
+        let Some(Fetch { epoch, why, ask_again }) = self.fetching.take() else { return };
         let Some(bytes) = message.maps.get(&epoch) else {
-            return self.fail(format!("{why}; the monitor has no map {epoch} any more"));
+            let is_empty = message.maps.is_empty() && message.incremental_maps.is_empty();
+            if is_empty && message.newest_map >= epoch {
+                return self.fail(format!("{why}; the monitor does not have map {epoch}"));
+            }
+            self.fetching = Some(Fetch { epoch, why, ask_again });
+            return;
         };
         let map = match OsdMap::from_bytes(bytes) {
             Ok(map) if (map.epoch, map.fsid) == (epoch, self.config.cluster_fsid) => map,

@@ -12,7 +12,7 @@ use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Tran
 use types::{Epoch, UTime};
 
 use super::map_reader::FoundMap;
-use super::superblock::{read_meta, store_superblock, superblock_objects, superblock_of};
+use super::superblock::{inc_map_object, read_meta, store_superblock, superblock_objects, superblock_of};
 use super::{Control, MapPurpose, OwnIo};
 use crate::parts::Out;
 use crate::{LogLevel, OsdPhase};
@@ -27,6 +27,8 @@ pub(crate) enum LoadStep {
     Superblock,
     /// The superblock can't be read.
     SuperblockCopy,
+    /// The copy must not be of an earlier time: the map after its newest is not stored.
+    CopyIsNewest,
     /// The map that all PGs have reached.
     FirstMap,
     /// The shards list their PGs, and those read what they keep; then the map of this epoch follows.
@@ -76,7 +78,11 @@ impl Control {
                 self.load_step(LoadStep::Superblock, read_meta(object), out);
             }
             (LoadStep::Superblock, Some(read)) => match superblock_of(read) {
-                Ok(found) => self.on_superblock(now, found, out)?,
+                Ok(found) => {
+                    self.check_identity(&found)?;
+                    self.superblock = found;
+                    self.load_first_map(now, out);
+                }
                 Err(why) => {
                     let [_, copy] = superblock_objects();
                     let text = format!("the superblock can't be read: {why}: its copy is tried");
@@ -87,10 +93,22 @@ impl Control {
             (LoadStep::SuperblockCopy, Some(read)) => {
                 let found = superblock_of(read)
                     .map_err(|why| format!("neither the superblock nor its copy can be read: {why}"))?;
-                self.on_superblock(now, found, out)?;
+                let next = inc_map_object(found.newest_map.next());
+                self.check_identity(&found)?;
+                self.superblock = found;
+                self.load_step(LoadStep::CopyIsNewest, read_meta(next), out);
+            }
+            (LoadStep::CopyIsNewest, Some(Err(StoreError::NoSuchObject(..)))) => {
                 let mut txn = Transaction::new();
                 store_superblock(&self.superblock, &mut txn);
                 self.queue(txn, OwnIo::Quiet, out);
+                self.load_first_map(now, out);
+            }
+            (LoadStep::CopyIsNewest, Some(_)) => {
+                let newest = self.superblock.newest_map;
+                return Err(format!(
+                    "the superblock can't be read, and its copy, with map {newest}, is older than the maps that are stored"
+                ));
             }
             (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
             (step, _) => return Err(format!("the store answered something else to {step:?}")),
@@ -134,8 +152,9 @@ impl Control {
         self.queue(txn, OwnIo::Load, out);
     }
 
-    fn on_superblock(&mut self, now: UTime, found: OsdSuperblock, out: &mut Out) -> Result<(), String> {
-        let (want, have) = (&self.superblock, &found);
+    /// The superblock is this OSD's.
+    fn check_identity(&self, have: &OsdSuperblock) -> Result<(), String> {
+        let want = &self.superblock;
         if (want.cluster_fsid, want.whoami, want.osd_fsid) != (have.cluster_fsid, have.whoami, have.osd_fsid)
         {
             return Err(format!(
@@ -143,7 +162,10 @@ impl Control {
                 have.whoami, have.osd_fsid, have.cluster_fsid, want.whoami, want.osd_fsid, want.cluster_fsid
             ));
         }
-        self.superblock = found;
+        Ok(())
+    }
+
+    fn load_first_map(&mut self, now: UTime, out: &mut Out) {
         match self.first_map() {
             // No PG was ever made without a map.
             Epoch(0) => self.loaded(now, out),
@@ -152,7 +174,6 @@ impl Control {
                 self.read_map(epoch, None, MapPurpose::Load, out);
             }
         }
-        Ok(())
     }
 
     /// A PG may have finished reading, or a shard is through with a map: when all are, the next map follows.

@@ -52,7 +52,7 @@ pub(crate) struct MapReader {
     asked: Asked,
     /// Without a base: the increments from `epoch` back to the one after the whole map that is looked for.
     increments: Vec<Piece>,
-    /// Why what was looked for first is of no use.
+    /// Why what was looked for first is of no use: it counts where nothing else makes the map.
     misfit: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl MapReader {
             (Asked::Increment(at), None) if self.base.is_some() => self.ask(Asked::Whole(at)),
             (Asked::Increment(_), None) if self.increments.is_empty() => self.nothing(),
             (Asked::Increment(at), None) => {
-                failed(format!("map {epoch} can't be made: nothing of map {at} is stored"))
+                self.no_other(format!("map {epoch} can't be made: nothing of map {at} is stored"))
             }
         }
     }
@@ -119,15 +119,26 @@ impl MapReader {
                 self.misfit = Some(format!("the stored increment to map {epoch} can't be read: {error}"));
                 self.ask(Asked::Whole(at))
             }
-            Asked::Whole(at) if self.base.is_none() => {
-                self.misfit.get_or_insert(format!("the stored map {at} can't be read: {error}"));
-                self.ask(Asked::Increment(at))
-            }
-            Asked::Increment(at) => failed(format!(
+            Asked::Whole(at) => self.on_bad_whole(format!("the stored map {at} can't be read: {error}")),
+            Asked::Increment(at) => self.no_other(format!(
                 "map {epoch} can't be made: the stored increment to map {at} can't be read: {error}"
             )),
-            Asked::Whole(_) => failed(format!("the stored map {epoch} can't be read: {error}")),
         }
+    }
+
+    /// A whole map is of no use: increments may make it, unless one to the base has been tried.
+    fn on_bad_whole(&mut self, why: String) -> MapRead {
+        match self.asked {
+            Asked::Whole(at) if self.base.is_none() => {
+                self.misfit.get_or_insert(why);
+                self.ask(Asked::Increment(at))
+            }
+            _ => self.no_other(why),
+        }
+    }
+
+    fn no_other(&mut self, why: String) -> MapRead {
+        failed(self.misfit.take().map_or(why.clone(), |first| format!("{first}; {why}")))
     }
 
     fn on_increment(&mut self, at: Epoch, bytes: Piece) -> MapRead {
@@ -153,16 +164,20 @@ impl MapReader {
         }
     }
 
-    fn on_whole(&self, at: Epoch, bytes: &[u8]) -> MapRead {
+    fn on_whole(&mut self, at: Epoch, bytes: &[u8]) -> MapRead {
         let epoch = self.epoch;
         let mut map = match OsdMap::from_bytes(bytes) {
             Ok(map) if map.epoch == at => map,
-            Ok(map) => return failed(format!("the stored map {at} is map {}", map.epoch)),
-            Err(error) => return failed(format!("the stored map {at} can't be read: {error}")),
+            Ok(map) => return self.on_bad_whole(format!("the stored map {at} is map {}", map.epoch)),
+            Err(error) => {
+                return self.on_bad_whole(format!("the stored map {at} can't be read: {error}"));
+            }
         };
         match map.apply_all(self.increments.iter().rev().map(|bytes| &bytes[..])) {
             Ok(_) => found(map, None),
-            Err(error) => failed(format!("map {epoch} can't be made out of the stored map {at}: {error}")),
+            Err(error) => {
+                self.no_other(format!("map {epoch} can't be made out of the stored map {at}: {error}"))
+            }
         }
     }
 }

@@ -248,6 +248,7 @@ impl Control {
         }
         let own = [
             self.mon.deadline(),
+            self.fetch_deadline(),
             self.report_deadline(),
             self.stop_by,
             self.copies.deadline(),
@@ -298,6 +299,8 @@ impl Control {
                 out.send_gate_of(peer.id, ToGate::Handled { session: peer.id, bytes });
             }
             ToControl::ShareMaps { session, have } => self.share_maps(session, have, out),
+            // What is to come is not known before.
+            ToControl::WantMap if self.loading.is_some() => {}
             ToControl::WantMap => {
                 let want = u64::from(self.history.newest().0) + 1;
                 if self.mon.subscriptions().want_from("osdmap", want, 0) {
@@ -348,6 +351,7 @@ impl Control {
         let mut effects = Vec::new();
         self.mon.handle(now, monclient::MonClientEvent::Tick, &mut effects);
         self.perform_mon(now, effects, out);
+        self.fetch_tick(now, out);
         if self.configured_pgs != Some(self.pgs.len()) {
             self.configure_shards(out);
         }

@@ -42,6 +42,8 @@ pub struct Mon {
     pub received: Vec<Message>,
     /// Whether a boot message leads to a map.
     pub deaf_to_boots: bool,
+    /// Whether a request for full maps has no answer.
+    pub holds_fulls: bool,
     /// Increments sent in one message at most.
     pub chunk: usize,
     /// Maps before this one are forgotten; 0 for none.
@@ -448,6 +450,7 @@ impl World {
                 }
                 self.push_maps();
             }
+            Message::MonGetOsdMap(_) if self.mon.holds_fulls => {}
             Message::MonGetOsdMap(m) => {
                 let full = |e: u32| (Epoch(e), self.mon.epochs[e as usize - 1].full.clone().into());
                 let newest = Epoch(self.mon.epoch());
