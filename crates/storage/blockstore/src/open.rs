@@ -46,6 +46,11 @@ pub enum OpenError {
     LogNotEmpty { shard: u32 },
     #[error("the store was made with its log apart, and has no place for it beside the data")]
     NoPlaceForLog,
+    /// The superblock before the newest may count, and what it refers to may have been written over.
+    #[error(
+        "{error}; the superblock of shard {shard} at byte {at} can't be read either: if it was the newest, that is the reason"
+    )]
+    WithoutSuperblock { shard: u32, at: u64, error: Box<OpenError> },
     #[error("record {sequence} of the log can't be read: {error}")]
     BadRecord { sequence: u64, error: DecodeError },
     #[error("shard {shard}: {error}")]
@@ -61,8 +66,6 @@ pub enum OpenError {
 struct Shard {
     layout: ShardLayout,
     superblock: Superblock,
-    /// Whether the other superblock can't be read.
-    is_alone: bool,
     /// With the log elsewhere, if it is to move.
     moved: Option<ShardLayout>,
 }
@@ -93,6 +96,8 @@ pub struct Opener<Q: DeviceQueue> {
     log_apart: Option<bool>,
     /// The damage that was found, if the shard is opened in spite of it.
     damage: Option<Vec<String>>,
+    /// The byte of a superblock that was found unreadable.
+    unread_superblock: Option<u64>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
@@ -106,7 +111,19 @@ impl<Q: DeviceQueue> Opener<Q> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
         let (step, read) = (Step::Flush, Vec::new());
         let (grows_to, log_apart, damage) = (None, None, None);
-        Ok(Self { io, shard, options, grows_to, log_apart, damage, step, requests: 0, read })
+        let unread_superblock = None;
+        Ok(Self {
+            io,
+            shard,
+            options,
+            grows_to,
+            log_apart,
+            damage,
+            unread_superblock,
+            step,
+            requests: 0,
+            read,
+        })
     }
 
     /// Leaves out a barrier, here and in the store that is opened.
@@ -152,8 +169,19 @@ impl<Q: DeviceQueue> Opener<Q> {
             Ok(opened) => opened.map(Ok),
             Err(error) => {
                 self.step = Step::Ended;
-                Some(Err(error))
+                Some(Err(self.explained(error)))
             }
+        }
+    }
+
+    /// The error with what may be its reason.
+    fn explained(&self, error: OpenError) -> OpenError {
+        let is_of_log = matches!(&error, OpenError::Log { error: WalError::Outdated { .. }, .. });
+        match self.unread_superblock {
+            Some(at) if !is_of_log && !matches!(error, OpenError::Device(_)) => {
+                OpenError::WithoutSuperblock { shard: self.shard, at, error: Box::new(error) }
+            }
+            _ => error,
         }
     }
 
@@ -239,6 +267,9 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let read = joined(&read);
                 let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
                 let (mut superblock, is_alone) = self.choose(&label, superblocks)?;
+                // It is where the next one goes.
+                let other = layout.superblock_offset(superblock.generation + 1);
+                self.unread_superblock = is_alone.then_some(other);
                 let layout = label.with_log_of(self.shard, layout, superblock.features);
                 let layout = self.grown(&label, layout, &mut superblock)?;
                 let moved = self.moved(&label, &layout)?;
@@ -252,7 +283,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
                 let step = LOG_READ_BYTES.min(io_max);
                 let replay = Box::new(Replay::new(layout.log, superblock.log, step));
-                Ok(self.read_log(Shard { layout, superblock, is_alone, moved }, replay)?)
+                Ok(self.read_log(Shard { layout, superblock, moved }, replay)?)
             }
             Step::Log(shard, mut replay) => {
                 read.iter().for_each(|bytes| replay.on_read(bytes));
@@ -427,17 +458,13 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// Makes the store, whose tree and records are to be loaded.
     fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
         let Some(io) = self.io.take() else { return Ok(Step::Ended) };
-        let Shard { layout, superblock, is_alone, moved: _ } = shard;
+        let Shard { layout, superblock, moved: _ } = shard;
         let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
-        if is_alone {
-            // An opening in order has written over it.
-            let place = generation + u64::from(self.damage.is_some());
-            opened.unread_superblock = Some(layout.superblock_offset(place));
-        }
+        opened.unread_superblock = self.unread_superblock;
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.published) = (generation, counters, counters);
         opened.tables.tree.root = root;

@@ -154,3 +154,35 @@ fn a_newest_superblock_that_was_lost_is_missed_or_makes_no_difference() {
         "{in_part} in part, {over} refused where the log went on over what was kept"
     );
 }
+
+/// A checkpoint's superblock leaves nothing in the log that says of it, and what was written since may lie where the tree before was.
+#[test]
+fn where_the_tree_is_gone_a_superblock_that_was_lost_is_named_as_the_reason() {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(4 << 20), factory.properties());
+    h.commit(|t| t.create_collection(pg(), 0));
+    h.commit(|t| t.touch(pg(), &object(1)));
+    for _ in 0..2 {
+        h.store().store.request_checkpoint();
+        while !h.store().store.is_clean() {
+            h.turn();
+        }
+        h.commit(|t| t.touch(pg(), &object(2)));
+    }
+    let Simulated { store, disks } = h.take();
+    drop(store);
+    disks.close();
+    let lost = lose_newest(&disks);
+    let blocks = SUPERBLOCKS + 2 * 4096 + LOG_BYTES;
+    for offset in (blocks..blocks + (1 << 20)).step_by(1 << 16) {
+        let data = vec![7; 1 << 16].into();
+        perform(&disks, DeviceId::Data, Op::Write { offset, data, durability: Durability::Durable });
+    }
+    match factory.try_open(&disks).err() {
+        Some(OpenError::WithoutSuperblock { shard: 0, at, error }) => {
+            assert_eq!(at, lost);
+            assert!(matches!(*error, OpenError::Store(StoreError::Damaged(_))), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
