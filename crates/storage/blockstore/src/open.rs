@@ -461,7 +461,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         let Shard { layout, superblock, moved: _ } = shard;
         let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
-        let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
+        let log = Log::new(layout.log, opening.salt, opening.kept, replayed.end);
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
         opened.unread_superblock = self.unread_superblock;

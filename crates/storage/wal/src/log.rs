@@ -45,6 +45,7 @@ pub struct Log {
 impl Log {
     /// A log whose records from `kept` to `end` are durable. `salt` is larger than that of every opening before.
     pub fn new(layout: Layout, salt: u64, kept: Position, end: Position) -> Self {
+        debug_assert!((kept.at..=kept.at + layout.bytes).contains(&end.at), "the log ends where it is kept");
         let durable = end.sequence - 1;
         // What was replayed is durable, but the last record's mark says so of the one before it only.
         let marked = if kept == end { durable } else { durable.saturating_sub(1) };
