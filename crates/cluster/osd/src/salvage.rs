@@ -168,7 +168,7 @@ mod tests {
             let found = salvaged_but_for(both(), &[unread]).unwrap();
             assert_eq!((*found.map.unwrap(), found.damaged), (all[3].map.clone(), None));
         }
-        // Where there is no other, both are named that matter.
+        // Without another way the map before counts, and the increment is named.
         let (whole, last) = (full_map_object(Epoch(4)), inc_map_object(Epoch(4)));
         let found = salvaged_but_for(both(), &[whole.clone(), last]).unwrap();
         assert_eq!(found.map.unwrap().epoch, Epoch(3));

@@ -91,7 +91,7 @@ pub enum WalError {
          durable"
     )]
     Corrupt { sequence: u64, offset: u64, flushed: u64 },
-    /// Whoever keeps the [`Opening`] made a later one durable before this record was written, and has lost it since.
+    /// The log's owner made a later [`Opening`] durable before this record was written, and has lost it since.
     #[error(
         "record {sequence} of the log, at byte {offset} of its device, is of a later time than the superblock: the newest superblock \
          was lost, or an earlier copy of it was put in its place"

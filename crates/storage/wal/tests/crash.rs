@@ -354,7 +354,7 @@ fn an_opening_that_was_lost_is_missed_at_its_first_record() {
     append(&mut history, 2);
     let outdated = WalError::Outdated { sequence: 4, offset };
     assert_eq!(replay(&mut history.disk, earlier), Err(outdated.clone()));
-    // Whoever only reads the log has all of it.
+    // A tool that only reads the log has all of it.
     let mut log = Replay::new(LAYOUT, earlier, 8 << 10);
     while let Some((offset, len)) = log.wanted() {
         log.on_read(&history.disk.read(offset, len));
