@@ -167,6 +167,7 @@ impl DerefMut for Run {
 
 /// Gives the memory back if no run had a use since the last call: a process that is idle keeps none.
 pub fn give_back_unused() {
+    // A process that never asked for huge pages has none to give back.
     let Some(source) = SOURCE.get() else { return };
     let mut arena = arena();
     if arena.as_mut().is_some_and(|arena| std::mem::take(&mut arena.used) || !arena.is_free()) {

@@ -1,11 +1,12 @@
 //! Checking a store that is not in use.
 
-use blockstore::{Checker, Missing};
+use blockstore::{BlockStore, Checker, Missing};
 use store::{Advice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError};
 use types::{EVersion, GHObject, Name};
 
 use crate::blocking::{Blocking, unexpected};
-use crate::store::{BlockFileShard, BlockFileStore};
+use crate::open::Queue;
+use crate::store::BlockFileStore;
 
 /// Bytes of an object that are read at once.
 const READ_BYTES: u64 = 4 << 20;
@@ -44,7 +45,8 @@ pub fn fsck(
             Some(handle) => checker.advance(handle.inner()),
             None => Some(Vec::new()),
         });
-        if let Some(note) = store.store().handles().get_mut(shard as usize).and_then(unread_superblock) {
+        let handle = store.store().handles().get_mut(shard as usize);
+        if let Some(note) = handle.and_then(|handle| unread_superblock(handle.inner())) {
             found.notes.push(format!("shard {shard}: {note}"));
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
@@ -67,8 +69,8 @@ pub fn fsck(
 }
 
 /// What is to be said of a superblock that could not be read when the shard was opened.
-pub(crate) fn unread_superblock(shard: &mut BlockFileShard) -> Option<String> {
-    let at = shard.inner().state().unread_superblock?;
+pub(crate) fn unread_superblock(shard: &BlockStore<Queue>) -> Option<String> {
+    let at = shard.state().unread_superblock?;
     Some(format!(
         "the superblock at byte {at} could not be read: a power loss while it was written leaves that, and so does damage; the other \
          one counts"

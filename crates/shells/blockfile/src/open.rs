@@ -217,9 +217,6 @@ fn open_for(
     let mut shards = Vec::new();
     for shard in 0..label.shards {
         let mut handle = opening.shard(shard, &owner)?;
-        if let Some(note) = fsck::unread_superblock(&mut handle) {
-            tracing::warn!("osd.{}'s store, shard {shard}: {note}", owner.osd);
-        }
         let listed = collections(&mut handle, &opening.driver)
             .map_err(|error| format!("the collections of shard {shard} can't be listed: {error}"));
         let collections = match (listed, &mut damage) {
@@ -354,13 +351,11 @@ impl<'a> Opening<'a> {
         if let Some(bytes) = self.options.memory_bytes {
             store.limit_memory(bytes / u64::from(label.shards));
         }
-        let mut shard = BlockFileShard::new(
-            store,
-            event,
-            format!("osd.{}'s store, shard {number}", owner.osd),
-            driver.now(),
-            self.held.clone(),
-        );
+        let name = format!("osd.{}'s store, shard {number}", owner.osd);
+        if let Some(note) = fsck::unread_superblock(&store) {
+            tracing::warn!("{name}: {note}");
+        }
+        let mut shard = BlockFileShard::new(store, event, name, driver.now(), self.held.clone());
         if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;
@@ -375,8 +370,8 @@ impl<'a> Opening<'a> {
 
     /// The error as one that names the file, that of the logs, too, if it is about them.
     fn failed(&self, error: blockstore::OpenError) -> OpenError {
-        match (&error, &self.log) {
-            (blockstore::OpenError::Log { device: DeviceId::Wal, .. }, Some(log)) => OpenError::Damaged {
+        match (error.log_device(), &self.log) {
+            (Some(DeviceId::Wal), Some(log)) => OpenError::Damaged {
                 path: self.path.to_owned(),
                 why: format!("{error}; the log is in {}", log.display()),
             },

@@ -176,11 +176,13 @@ impl Seen {
 
     /// Whether a run has a mark, which it has no more.
     fn take(&mut self, first: u64) -> bool {
-        let has = self.has(first);
-        if let Some((at, _)) = self.place(first).filter(|_| has) {
-            self.0[at] = 0;
+        match self.place(first) {
+            Some((at, mark)) if self.0[at] == mark => {
+                self.0[at] = 0;
+                true
+            }
+            _ => false,
         }
-        has
     }
 }
 

@@ -61,6 +61,17 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
+impl OpenError {
+    /// The device of the log that it is about, if it is about one.
+    pub fn log_device(&self) -> Option<DeviceId> {
+        match self {
+            Self::Log { device, .. } => Some(*device),
+            Self::WithoutSuperblock { error, .. } => error.log_device(),
+            _ => None,
+        }
+    }
+}
+
 /// The shard that is opened.
 #[derive(Clone)]
 struct Shard {
@@ -176,12 +187,11 @@ impl<Q: DeviceQueue> Opener<Q> {
 
     /// The error with what may be its reason.
     fn explained(&self, error: OpenError) -> OpenError {
-        let is_of_log = matches!(&error, OpenError::Log { error: WalError::Outdated { .. }, .. });
-        match self.unread_superblock {
-            Some(at) if !is_of_log && !matches!(error, OpenError::Device(_)) => {
-                OpenError::WithoutSuperblock { shard: self.shard, at, error: Box::new(error) }
-            }
-            _ => error,
+        let says_why =
+            matches!(error, OpenError::Log { error: WalError::Outdated { .. }, .. } | OpenError::Device(_));
+        match self.unread_superblock.filter(|_| !says_why) {
+            Some(at) => OpenError::WithoutSuperblock { shard: self.shard, at, error: Box::new(error) },
+            None => error,
         }
     }
 
@@ -361,7 +371,7 @@ impl<Q: DeviceQueue> Opener<Q> {
 
     /// The superblock that counts: the newer one of those that can be read; and whether the other one can't, though it was written.
     fn choose(&self, label: &Label, bytes: &[u8]) -> Result<(Superblock, bool), OpenError> {
-        let mut unread = 0;
+        let mut unread = false;
         let mut error = DecodeError::Truncated { what: "superblocks", needed: 1, left: 0 };
         let mut newest: Option<Superblock> = None;
         for bytes in bytes.chunks_exact(SUPERBLOCK_BYTES as usize) {
@@ -369,7 +379,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 Ok(found) if (found.store, found.shard) != (label.id, self.shard) => {
                     let what = "superblock of another store";
                     error = DecodeError::BadValue { what, value: found.store };
-                    unread += 1;
+                    unread = true;
                 }
                 Ok(found) => {
                     if newest.as_ref().is_none_or(|n| n.generation < found.generation) {
@@ -378,13 +388,13 @@ impl<Q: DeviceQueue> Opener<Q> {
                 }
                 Err(other) => {
                     error = other;
-                    unread += 1;
+                    unread = true;
                 }
             }
         }
         let newest = newest.ok_or(OpenError::NoSuperblock { shard: self.shard, error })?;
         // The first opening writes the second one.
-        let is_alone = unread > 0 && newest.generation > 0;
+        let is_alone = unread && newest.generation > 0;
         Ok((newest, is_alone))
     }
 

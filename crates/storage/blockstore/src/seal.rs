@@ -74,8 +74,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     pub(crate) fn on_seal(&mut self, result: Result<Done, DeviceError>) {
-        // Its requests are answered once each.
-        let Some(seal) = &mut self.seal else { return };
+        let Some(seal) = &mut self.seal else {
+            debug_assert!(false, "a seal's requests are answered once each, after it was noted");
+            return;
+        };
         seal.requests -= 1;
         if let Err(error) = result {
             seal.error.get_or_insert(error);

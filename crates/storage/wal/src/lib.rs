@@ -46,7 +46,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The longest record, bytes. So a replay that finds an invalid record knows how far behind it the next one may begin. A longer payload is written beside the log.
+    /// The longest record, bytes. So a replay that finds an invalid record knows how far behind it the next one may begin. A longer
+    /// payload is written beside the log.
     pub fn record_bytes_max(&self) -> u64 {
         (self.bytes / 4).min(2 << 20)
     }

@@ -208,11 +208,11 @@ impl Replay {
         }
     }
 
-    /// Notes a record at this place that the opening can't have had written: with a later salt, or where it keeps older records.
+    /// Notes a record of this log at this place that the opening can't have had written: with a later salt, or where it keeps older
+    /// records.
     fn look_for_newer(&mut self, header: &Header, at: u64) {
         let (ring, position) = (self.layout.bytes, header.position);
-        let is_newer = header.log == self.layout.id
-            && position.at % ring == at % ring
+        let is_newer = position.at % ring == at % ring
             && (header.salt > self.opening.salt || position.at >= self.opening.kept.at + ring);
         if is_newer {
             self.newer.get_or_insert((position.sequence, position.at));
@@ -294,11 +294,11 @@ impl Replay {
         let Some(mut at) = self.scanned else { return };
         let mut searched = 0;
         while at + unit <= self.window_end() {
-            if let Ok(header) = Header::decode(&self.unparsed[searched..]) {
-                self.has_seen_record |= header.log == self.layout.id;
+            let header = Header::decode(&self.unparsed[searched..]).ok();
+            if let Some(header) = header.filter(|header| header.log == self.layout.id) {
+                self.has_seen_record = true;
                 self.look_for_newer(&header, at);
-                let later = header.log == self.layout.id
-                    && header.position.at == at
+                let later = header.position.at == at
                     && header.position.sequence > self.next.sequence
                     && self.salt_fits(&header);
                 if later {

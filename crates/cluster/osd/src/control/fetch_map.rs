@@ -5,12 +5,11 @@ use core::time::Duration;
 
 use encoding::Decode;
 use maps::OsdMap;
-use messages::MonGetOsdMap;
-use store::{CollectionId, Transaction};
+use store::Transaction;
 use types::{Epoch, UTime};
 
 use super::map_reader::StoredMap;
-use super::superblock::full_map_object;
+use super::superblock::{full_map_object, replace_meta};
 use super::{Control, OwnIo};
 use crate::LogLevel;
 use crate::parts::Out;
@@ -47,10 +46,7 @@ impl Control {
         if let Some(fetch) = &mut self.fetching {
             fetch.ask_again = now.after(RETRY);
             let epoch = fetch.epoch;
-            self.send_mon(
-                MonGetOsdMap { full_first: epoch, full_last: epoch, ..MonGetOsdMap::default() },
-                out,
-            );
+            self.ask_fulls(Some((epoch, epoch)), out);
         }
     }
 
@@ -65,15 +61,15 @@ impl Control {
         self.fetching.as_ref().filter(|_| self.mon.is_ready()).map(|fetch| fetch.ask_again)
     }
 
-    /// The monitor's answer, or one that was late.
-    pub(super) fn on_fetched(&mut self, now: UTime, message: &messages::OsdMap, out: &mut Out) {
-        let Some(Fetch { epoch, why, ask_again }) = self.fetching.take() else { return };
+    /// The monitor's answer to a fetch, or another that was late: then the fetch goes on.
+    pub(super) fn on_fetched(&mut self, now: UTime, fetch: Fetch, message: &messages::OsdMap, out: &mut Out) {
+        let (epoch, why) = (fetch.epoch, &fetch.why);
         let Some(bytes) = message.maps.get(&epoch) else {
             let is_empty = message.maps.is_empty() && message.incremental_maps.is_empty();
-            if is_empty && message.newest_map >= epoch {
-                return self.fail(format!("{why}; the monitor does not have map {epoch}"));
+            match is_empty && message.newest_map >= epoch {
+                true => self.fail(format!("{why}; the monitor does not have map {epoch}")),
+                false => self.fetching = Some(fetch),
             }
-            self.fetching = Some(Fetch { epoch, why, ask_again });
             return;
         };
         let map = match OsdMap::from_bytes(bytes) {
@@ -85,9 +81,7 @@ impl Control {
             Err(error) => return self.fail(format!("{why}; the monitor's map {epoch}: {error}")),
         };
         let mut txn = Transaction::new();
-        // Truncated first: nothing is kept of one that is damaged.
-        txn.truncate(CollectionId::Meta, &full_map_object(epoch), 0);
-        txn.write(CollectionId::Meta, &full_map_object(epoch), 0, bytes.0.clone().into());
+        replace_meta(&full_map_object(epoch), bytes.0.clone().into(), &mut txn);
         self.queue(txn, OwnIo::Quiet, out);
         self.on_load_map(now, Ok(Some(Box::new(StoredMap { map, increment: None }))), out);
     }

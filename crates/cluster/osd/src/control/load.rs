@@ -79,8 +79,7 @@ impl Control {
             }
             (LoadStep::Superblock, Some(read)) => match superblock_of(read) {
                 Ok(found) => {
-                    self.check_identity(&found)?;
-                    self.superblock = found;
+                    self.take_superblock(found)?;
                     self.load_first_map(now, out);
                 }
                 Err(why) => {
@@ -93,9 +92,8 @@ impl Control {
             (LoadStep::SuperblockCopy, Some(read)) => {
                 let found = superblock_of(read)
                     .map_err(|why| format!("neither the superblock nor its copy can be read: {why}"))?;
-                let next = inc_map_object(found.newest_map.next());
-                self.check_identity(&found)?;
-                self.superblock = found;
+                self.take_superblock(found)?;
+                let next = inc_map_object(self.superblock.newest_map.next());
                 self.load_step(LoadStep::CopyIsNewest, read_meta(next), out);
             }
             (LoadStep::CopyIsNewest, Some(Err(StoreError::NoSuchObject(..)))) => {
@@ -152,8 +150,8 @@ impl Control {
         self.queue(txn, OwnIo::Load, out);
     }
 
-    /// The superblock is this OSD's.
-    fn check_identity(&self, have: &OsdSuperblock) -> Result<(), String> {
+    /// Goes by a stored superblock, if it is this OSD's.
+    fn take_superblock(&mut self, have: OsdSuperblock) -> Result<(), String> {
         let want = &self.superblock;
         if (want.cluster_fsid, want.whoami, want.osd_fsid) != (have.cluster_fsid, have.whoami, have.osd_fsid)
         {
@@ -162,6 +160,7 @@ impl Control {
                 have.whoami, have.osd_fsid, have.cluster_fsid, want.whoami, want.osd_fsid, want.cluster_fsid
             ));
         }
+        self.superblock = have;
         Ok(())
     }
 

@@ -115,15 +115,19 @@ impl MapReader {
     fn on_unread(&mut self, error: &StoreError) -> MapRead {
         let epoch = self.epoch;
         match self.asked {
-            Asked::Increment(at) if self.base.is_some() => {
-                self.misfit = Some(format!("the stored increment to map {epoch} can't be read: {error}"));
-                self.ask(Asked::Whole(at))
-            }
+            Asked::Increment(at) if self.base.is_some() => self
+                .on_bad_increment(at, format!("the stored increment to map {epoch} can't be read: {error}")),
             Asked::Whole(at) => self.on_bad_whole(format!("the stored map {at} can't be read: {error}")),
             Asked::Increment(at) => self.no_other(format!(
                 "map {epoch} can't be made: the stored increment to map {at} can't be read: {error}"
             )),
         }
+    }
+
+    /// The increment to the base is of no use: the whole map may be there.
+    fn on_bad_increment(&mut self, at: Epoch, why: String) -> MapRead {
+        self.misfit = Some(why);
+        self.ask(Asked::Whole(at))
     }
 
     /// A whole map is of no use: increments may make it, unless one to the base has been tried.
@@ -138,7 +142,10 @@ impl MapReader {
     }
 
     fn no_other(&mut self, why: String) -> MapRead {
-        failed(self.misfit.take().map_or(why.clone(), |first| format!("{first}; {why}")))
+        failed(match self.misfit.take() {
+            Some(first) => format!("{first}; {why}"),
+            None => why,
+        })
     }
 
     fn on_increment(&mut self, at: Epoch, bytes: Piece) -> MapRead {
@@ -151,9 +158,7 @@ impl MapReader {
                 Ok(increment) => found(map, Some((increment, bytes))),
                 Err(error) => {
                     // The monitor's may have fitted no map of ours; then the whole one was fetched.
-                    self.misfit =
-                        Some(format!("the stored increment to map {} is damaged: {error}", self.epoch));
-                    self.ask(Asked::Whole(at))
+                    self.on_bad_increment(at, format!("the stored increment to map {at} is damaged: {error}"))
                 }
             };
         }

@@ -94,7 +94,7 @@ impl Control {
         self.ask_fulls(self.history.fulls_missing(), out);
     }
 
-    fn ask_fulls(&mut self, range: Option<(Epoch, Epoch)>, out: &mut Out) {
+    pub(super) fn ask_fulls(&mut self, range: Option<(Epoch, Epoch)>, out: &mut Out) {
         if let Some((full_first, full_last)) = range {
             self.send_mon(MonGetOsdMap { full_first, full_last, ..MonGetOsdMap::default() }, out);
         }

@@ -264,6 +264,7 @@ impl Control {
         holds(self.own_io.keys().all(|token| *token <= self.own_tokens), "own I/O has a token to come")?;
         let map_commits = self.own_io.values().filter(|io| matches!(io, OwnIo::Maps { .. })).count();
         holds(self.map_commits == map_commits, "the commits of maps are miscounted")?;
+        holds(self.fetching.is_none() || self.loading.is_some(), "a map is fetched and nothing loads")?;
         let reached = self.loading.is_some() || self.superblock.current_epoch <= self.epoch();
         holds(reached, "the superblock is ahead of the map that the OSD goes by")
     }

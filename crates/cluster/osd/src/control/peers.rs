@@ -36,8 +36,10 @@ impl Control {
             return;
         }
         match message {
-            Message::OsdMap(m) if self.fetching.is_some() => self.on_fetched(now, &m, out),
-            Message::OsdMap(m) => self.handle_osd_map(&m, out),
+            Message::OsdMap(m) => match self.fetching.take() {
+                Some(fetch) => self.on_fetched(now, fetch, &m, out),
+                None => self.handle_osd_map(&m, out),
+            },
             Message::OsdPgCreate2(m) => self.handle_pg_create(&m, out),
             Message::OsdMarkMeDown(_) if self.state == OsdPhase::Stopping => self.finish_stop(out),
             Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),

@@ -73,11 +73,14 @@ pub(crate) fn trim_lower_bound(superblock: &OsdSuperblock) -> Epoch {
 /// Appends what makes this the stored superblock.
 pub(crate) fn store_superblock(superblock: &OsdSuperblock, txn: &mut Transaction) {
     let bytes = Rope::from(superblock.to_bytes(0));
-    for object in superblock_objects() {
-        // Truncated first: a shorter one than before must not keep the old one's end, nor its damage.
-        txn.truncate(CollectionId::Meta, &object, 0);
-        txn.write(CollectionId::Meta, &object, 0, bytes.clone());
-    }
+    superblock_objects().iter().for_each(|object| replace_meta(object, bytes.clone(), txn));
+}
+
+/// Appends what makes these the bytes of an object of the meta collection, whatever it had.
+pub(crate) fn replace_meta(object: &GHObject, bytes: Rope, txn: &mut Transaction) {
+    // Truncated first: shorter ones than before must not keep the old ones' end, nor their damage.
+    txn.truncate(CollectionId::Meta, object, 0);
+    txn.write(CollectionId::Meta, object, 0, bytes);
 }
 
 /// Features of the store as Ceph names them (CEPH_OSD_FEATURE_INCOMPAT_*); monitors pass over what they don't know.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Sim, Simulated, perform};
+use crate::common::{Sim, Simulated, write};
+use blockdev::DeviceId;
 use blockdev::sim::SimDisks;
-use blockdev::{DeviceId, Durability, Op};
 use blockstore::{BLOCK, Checker, OpenError, Options};
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
@@ -256,11 +256,6 @@ fn a_log_that_lost_its_tail_since_it_was_closed_in_order_is_refused() {
     assert_eq!(lost, units.len(), "of {} units", units.len());
     restore(&units, &before);
     assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
-}
-
-fn write(disks: &SimDisks, offset: u64, bytes: Vec<u8>) {
-    let op = Op::Write { offset, data: bytes.into(), durability: Durability::Durable };
-    perform(disks, DeviceId::Data, op);
 }
 
 /// A store that was closed in order, and used and closed again, is refused with the first state's log.

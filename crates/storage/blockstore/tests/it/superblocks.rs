@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Sim, Simulated, check, perform};
+use crate::common::{Sim, Simulated, check, write};
+use blockdev::DeviceId;
 use blockdev::sim::SimDisks;
-use blockdev::{DeviceId, Durability, Op};
 use blockstore::{OpenError, Options};
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
@@ -90,8 +90,7 @@ fn lose_newest(disks: &SimDisks) -> u64 {
     let generation = |bytes: &[u8]| u64::from_le_bytes(bytes[32..40].try_into().expect("8 bytes"));
     let places = [SUPERBLOCKS, SUPERBLOCKS + 4096];
     let newest = places.into_iter().max_by_key(|place| generation(&of(*place))).expect("two");
-    let data = vec![0; 4096].into();
-    perform(disks, DeviceId::Data, Op::Write { offset: newest, data, durability: Durability::Durable });
+    write(disks, newest, vec![0; 4096]);
     newest
 }
 
@@ -175,8 +174,7 @@ fn where_the_tree_is_gone_a_superblock_that_was_lost_is_named_as_the_reason() {
     let lost = lose_newest(&disks);
     let blocks = SUPERBLOCKS + 2 * 4096 + LOG_BYTES;
     for offset in (blocks..blocks + (1 << 20)).step_by(1 << 16) {
-        let data = vec![7; 1 << 16].into();
-        perform(&disks, DeviceId::Data, Op::Write { offset, data, durability: Durability::Durable });
+        write(&disks, offset, vec![7; 1 << 16]);
     }
     match factory.try_open(&disks).err() {
         Some(OpenError::WithoutSuperblock { shard: 0, at, error }) => {

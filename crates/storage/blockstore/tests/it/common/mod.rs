@@ -5,7 +5,7 @@ pub mod shards;
 use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
-use blockdev::{DeviceId, DeviceQueue, Done, Geometry, Op, Request, Token};
+use blockdev::{DeviceId, DeviceQueue, Done, Durability, Geometry, Op, Request, Token};
 use blockstore::{Barrier, BlockStore, Checker, Label, Making, OpenError, Opener, Options, Sealing};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
@@ -195,6 +195,11 @@ pub fn perform(disks: &SimDisks, device: DeviceId, op: Op) {
         queue.completions(&mut done);
     }
     assert!(matches!(done[0].result, Ok(Done::Written)), "{done:?}");
+}
+
+/// Writes over a part of the data device.
+pub fn write(disks: &SimDisks, offset: u64, bytes: Vec<u8>) {
+    perform(disks, DeviceId::Data, Op::Write { offset, data: bytes.into(), durability: Durability::Durable });
 }
 
 /// Fails if a store's metadata contradicts itself.
