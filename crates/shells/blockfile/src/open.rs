@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use blockdev::{DeviceId, DeviceQueue};
-use blockstore::{BLOCK, Label, Opener};
-use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, ModelledDisk, ModelledQueue};
+use blockstore::{BLOCK, BlockStore, Label, Opener};
+use device::{
+    DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, ModelledDisk, ModelledQueue, RingEvent,
+};
 
 use store::{
     ByMedium, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token,
@@ -214,9 +216,12 @@ fn open_for(
     let mut opening = Opening::new(&parts, &label, &files, options, Arc::new((lock, held)))?;
     opening.is_file = metadata.is_file();
     opening.is_damaged = damage.is_some();
+    // Where one is refused, none is written to.
+    let loaded = (0..label.shards).map(|shard| opening.load(shard, &owner)).collect::<Result<Vec<_>, _>>()?;
+    check_growth(&path, &owner, loaded.iter().filter_map(|(opener, _)| opener.loaded()))?;
     let mut shards = Vec::new();
-    for shard in 0..label.shards {
-        let mut handle = opening.shard(shard, &owner)?;
+    for (shard, loaded) in (0..).zip(loaded) {
+        let mut handle = opening.shard(shard, loaded, &owner)?;
         let listed = collections(&mut handle, &opening.driver)
             .map_err(|error| format!("the collections of shard {shard} can't be listed: {error}"));
         let collections = match (listed, &mut damage) {
@@ -231,7 +236,6 @@ fn open_for(
         }
         shards.push((handle, collections));
     }
-    check_growth(&path, &owner, shards.iter_mut().map(|(handle, _)| handle))?;
     let mut store = BlockFileStore::new(shards);
     let driver = Driver::new();
     store.set_waker(driver.waker());
@@ -244,9 +248,9 @@ fn open_for(
 fn check_growth<'a>(
     path: &Path,
     owner: &Owner,
-    shards: impl Iterator<Item = &'a mut BlockFileShard>,
+    shards: impl Iterator<Item = &'a BlockStore<Queue>>,
 ) -> Result<(), OpenError> {
-    let mut ends: Vec<Vec<u64>> = shards.map(|handle| handle.inner().ends()).collect();
+    let mut ends: Vec<Vec<u64>> = shards.map(BlockStore::ends).collect();
     ends.sort_by_key(Vec::len);
     if let Some(two) = ends.windows(2).find(|two| !two[1].starts_with(&two[0])) {
         let why = format!("its shards have grown apart: to the bytes {:?} and {:?}", two[0], two[1]);
@@ -260,6 +264,9 @@ fn check_growth<'a>(
     }
     Ok(())
 }
+
+/// A shard that was loaded, and what its device rings.
+type Loaded = (Opener<Queue>, Option<RingEvent>);
 
 /// What the shards of a store have in common while they are opened.
 struct Opening<'a> {
@@ -320,8 +327,8 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Opens a shard over a queue of its own.
-    fn shard(&self, number: u32, owner: &Owner) -> Result<BlockFileShard, OpenError> {
+    /// Loads a shard over a queue of its own. Nothing is written.
+    fn load(&self, number: u32, owner: &Owner) -> Result<Loaded, OpenError> {
         let (path, label, driver) = (self.path, self.label, &self.driver);
         let queue = self.files.queue();
         if let Some(note) = queue.note().filter(|_| number == 0) {
@@ -346,6 +353,18 @@ impl<'a> Opening<'a> {
         if self.is_damaged {
             opener = opener.in_spite_of_damage();
         }
+        let loaded = driver.run(&mut opener, Opener::load, Opener::deadline);
+        loaded.map(|()| (opener, event)).map_err(|error| self.failed(error))
+    }
+
+    /// Opens a shard that is loaded.
+    fn shard(
+        &self,
+        number: u32,
+        (mut opener, event): Loaded,
+        owner: &Owner,
+    ) -> Result<BlockFileShard, OpenError> {
+        let (path, label, driver) = (self.path, self.label, &self.driver);
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
         let mut store = opened.map_err(|error| self.failed(error))?;
         if let Some(bytes) = self.options.memory_bytes {

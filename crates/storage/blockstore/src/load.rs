@@ -1,12 +1,14 @@
-//! The last part of opening: which blocks the tree takes, which hold data, and what the log changed since.
+//! What an opening loads: which blocks the tree takes, which hold data, and what the log changed since. Nothing is written meanwhile.
 
 use std::ops::Bound;
 
 use blockdev::DeviceQueue;
-use store::{Compressed, StoreError};
+use store::{Compressed, ReadRequest, StoreError};
 use types::UTime;
 
 use crate::batch::Batch;
+use crate::context::NOTHING_FETCHED;
+use crate::open::OpenError;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::{Key, PagePtr};
 use crate::records::{region_of, table};
@@ -25,12 +27,20 @@ pub struct Loading {
     /// Where the bitmap goes on; `None` when it is loaded.
     bitmap: Option<Key>,
     batches: Vec<Batch>,
+    /// Only the collections' keys are still to be read.
+    counted: bool,
 }
 
 impl Loading {
     pub fn new(root: Option<PagePtr>, batches: Vec<Batch>) -> Self {
         let inner = root.into_iter().collect();
-        Self { inner, root_taken: false, bitmap: Some(Key::from_slice(&[table::BITMAP])), batches }
+        Self {
+            inner,
+            root_taken: false,
+            bitmap: Some(Key::from_slice(&[table::BITMAP])),
+            batches,
+            counted: false,
+        }
     }
 
     /// Returns whether everything is loaded.
@@ -41,7 +51,7 @@ impl Loading {
         &mut self,
         store: &mut BlockStore<Q>,
         now: UTime,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, OpenError> {
         store.drive(now);
         let stop = match self.load(store) {
             Ok(()) => return Ok(true),
@@ -49,7 +59,10 @@ impl Loading {
         };
         match stop {
             Stop::Pages(missing) => store.read_pages(missing),
-            Stop::Error(error) => return Err(error),
+            Stop::Error(error) if self.counted => {
+                return Err(OpenError::Collections { shard: store.names.1, error });
+            }
+            Stop::Error(error) => return Err(error.into()),
             Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space | Stop::Announcement => {}
         }
         for ptr in self.inner.iter().rev().take(PAGES_AT_ONCE) {
@@ -68,6 +81,15 @@ impl Loading {
             store.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));
             return Ok(());
         }
+        if !self.counted {
+            self.count(store)?;
+            self.counted = true;
+        }
+        // No one serves a shard whose collections are not known: it is refused before anything is written to it.
+        store.context(&NOTHING_FETCHED).perform(&ReadRequest::Collections).map(drop)
+    }
+
+    fn count<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
         self.take_pages(store)?;
         self.load_bitmap(store)?;
         load_packed(store)?;

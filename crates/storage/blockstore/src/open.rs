@@ -1,4 +1,5 @@
-//! Opening a shard: its superblock, the log replayed and sealed, the blocks that are taken.
+//! Opening a shard: its superblock, the log replayed, the blocks that are taken, and the log sealed. What is refused was not written
+//! to: the superblock that seals is written last.
 
 use blockdev::{DeviceError, DeviceId, DeviceQueue, Done};
 use buffer::Piece;
@@ -55,6 +56,8 @@ pub enum OpenError {
     BadRecord { sequence: u64, error: DecodeError },
     #[error("shard {shard}: {error}")]
     Log { shard: u32, device: DeviceId, error: WalError },
+    #[error("the collections of shard {shard} can't be listed: {error}")]
+    Collections { shard: u32, error: StoreError },
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
@@ -91,8 +94,11 @@ enum Step<Q: DeviceQueue> {
     Log(Shard, Box<Replay>),
     /// What lies beside the log is being read: of this record.
     Prove(Shard, Replayed, u64),
-    Seal(Shard, Replayed),
     Load(Box<BlockStore<Q>>, Box<Loading>),
+    /// Nothing was written yet.
+    Loaded(Box<BlockStore<Q>>),
+    /// The superblock that seals the log is under way.
+    Seal(Box<BlockStore<Q>>),
     Ended,
 }
 
@@ -166,8 +172,26 @@ impl<Q: DeviceQueue> Opener<Q> {
 
     pub fn deadline(&self) -> Option<UTime> {
         match &self.step {
-            Step::Load(store, _) => store.io.deadline(),
+            Step::Load(store, _) | Step::Loaded(store) | Step::Seal(store) => store.io.deadline(),
             _ => self.io.as_ref().and_then(Io::deadline),
+        }
+    }
+
+    /// Brings it on as far as it goes without a write. When there is an answer, [`Opener::turn`] does the rest: shards of a store
+    /// wait there for one another, so that none is written to where one is refused.
+    ///
+    /// # Errors
+    /// There is no such shard, it is damaged, or the device failed.
+    pub fn load(&mut self, now: UTime) -> Option<Result<(), OpenError>> {
+        let loaded = self.advance(now).map(|is_loaded| is_loaded.then_some(()));
+        self.answer(loaded)
+    }
+
+    /// The shard, when it is loaded.
+    pub fn loaded(&self) -> Option<&BlockStore<Q>> {
+        match &self.step {
+            Step::Loaded(store) | Step::Seal(store) => Some(store),
+            _ => None,
         }
     }
 
@@ -176,13 +200,21 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// # Errors
     /// There is no such shard, it is damaged, or the device failed.
     pub fn turn(&mut self, now: UTime) -> Option<Result<BlockStore<Q>, OpenError>> {
-        match self.advance(now) {
-            Ok(opened) => opened.map(Ok),
-            Err(error) => {
+        let opened = match self.advance(now) {
+            Ok(true) => self.seal(now),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        self.answer(opened)
+    }
+
+    fn answer<T>(&mut self, outcome: Result<Option<T>, OpenError>) -> Option<Result<T, OpenError>> {
+        outcome
+            .map_err(|error| {
                 self.step = Step::Ended;
-                Some(Err(self.explained(error)))
-            }
-        }
+                self.explained(error)
+            })
+            .transpose()
     }
 
     /// The error with what may be its reason.
@@ -195,22 +227,25 @@ impl<Q: DeviceQueue> Opener<Q> {
         }
     }
 
-    fn advance(&mut self, now: UTime) -> Result<Option<BlockStore<Q>>, OpenError> {
+    /// Returns whether everything is loaded.
+    fn advance(&mut self, now: UTime) -> Result<bool, OpenError> {
         if let Some(io) = &mut self.io {
             io.queue().turn(now);
         }
         loop {
             if let Step::Load(store, loading) = &mut self.step {
-                let done = loading.advance(store, now)?;
-                return Ok(match std::mem::replace(&mut self.step, Step::Ended) {
-                    Step::Load(store, _) if done => Some(*store),
-                    other => {
-                        self.step = other;
-                        None
-                    }
-                });
+                if !loading.advance(store, now)? {
+                    return Ok(false);
+                }
+                self.step = match std::mem::replace(&mut self.step, Step::Ended) {
+                    Step::Load(store, _) => Step::Loaded(store),
+                    other => other,
+                };
             }
-            let Some(io) = &mut self.io else { return Ok(None) };
+            if let Step::Loaded(_) | Step::Seal(_) = self.step {
+                return Ok(true);
+            }
+            let Some(io) = &mut self.io else { return Ok(false) };
             io.submit(now);
             for (purpose, result) in io.completions() {
                 self.requests -= 1;
@@ -219,16 +254,37 @@ impl<Q: DeviceQueue> Opener<Q> {
                 }
             }
             if self.requests > 0 {
-                return Ok(None);
+                return Ok(false);
             }
             self.read.sort_by_key(|(place, _)| *place);
             let read = std::mem::take(&mut self.read).into_iter().map(|(_, bytes)| bytes).collect();
             let step = std::mem::replace(&mut self.step, Step::Ended);
             self.step = self.next(step, read)?;
             if let Step::Ended = self.step {
-                return Ok(None);
+                return Ok(false);
             }
         }
+    }
+
+    /// Seals the log of the shard that is loaded, and gives it out when that is durable.
+    fn seal(&mut self, now: UTime) -> Result<Option<BlockStore<Q>>, OpenError> {
+        match std::mem::replace(&mut self.step, Step::Ended) {
+            // Nothing is written to it.
+            Step::Loaded(store) if store.damage.is_some() => return Ok(Some(*store)),
+            Step::Loaded(mut store) => {
+                store.begin_seal(now)?;
+                self.step = Step::Seal(store);
+            }
+            Step::Seal(mut store) => {
+                store.drive(now);
+                match store.is_sealed() {
+                    Some(sealed) => return Ok(sealed.map(|()| Some(*store))?),
+                    None => self.step = Step::Seal(store),
+                }
+            }
+            other => self.step = other,
+        }
+        Ok(None)
     }
 
     /// Reads any number of bytes of the data device.
@@ -306,8 +362,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 }
                 self.prove(shard, replayed, sequence + 1)
             }
-            Step::Seal(shard, replayed) => self.loading(shard, replayed),
-            Step::Load(..) | Step::Ended => Ok(Step::Ended),
+            Step::Load(..) | Step::Loaded(_) | Step::Seal(_) | Step::Ended => Ok(Step::Ended),
         }
     }
 
@@ -430,7 +485,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         Ok(())
     }
 
-    /// Reads what lies beside the next record that needs it, or seals the log.
+    /// Reads what lies beside the next record that needs it, or goes on to the tree, with what the next superblock is to say of the log.
     fn prove(&mut self, mut shard: Shard, replayed: Replayed, from: u64) -> Result<Step<Q>, OpenError> {
         if let Some((sequence, runs)) = replayed.unread(from) {
             for run in &runs {
@@ -452,17 +507,9 @@ impl<Q: DeviceQueue> Opener<Q> {
                 io.set_log(shard.layout.log_device);
             }
         }
-        superblock.generation += 1;
         superblock.log =
             LogOpening { kept: superblock.log.kept, sealed: replayed.end, salt: superblock.log.salt + 1 };
-        let (number, error) = (self.shard, DecodeError::Truncated { what: "superblock", needed: 0, left: 0 });
-        let bytes = superblock.encode().ok_or(OpenError::NoSuperblock { shard: number, error })?;
-        let offset = shard.layout.superblock_offset(superblock.generation);
-        if let Some(io) = &mut self.io {
-            let durability = io.durability(Barrier::Seal);
-            self.requests = io.write(Purpose::Checkpoint, offset, &bytes.into(), durability);
-        }
-        Ok(Step::Seal(shard, replayed))
+        self.loading(shard, replayed)
     }
 
     /// Makes the store, whose tree and records are to be loaded.

@@ -10,9 +10,10 @@ use store::StoreError;
 use types::UTime;
 use wal::Opening;
 
+use crate::planted::Barrier;
 use crate::store::{BlockStore, Purpose, io_error};
 
-/// The superblock of a sealed log, on its way to the device.
+/// The superblock of a sealed log, on its way to the device: that of an opening, or of a close.
 pub struct Seal {
     requests: usize,
     error: Option<DeviceError>,
@@ -44,6 +45,25 @@ impl<'a, Q: DeviceQueue> Sealing<'a, Q> {
 }
 
 impl<Q: DeviceQueue> BlockStore<Q> {
+    /// Begins to write the superblock of an opening: it says where the log that was replayed ends, and the salt from there on.
+    ///
+    /// # Errors
+    /// It has no room for the tree's root.
+    pub(crate) fn begin_seal(&mut self, now: UTime) -> Result<(), StoreError> {
+        let root = self.tables.tree.root.clone();
+        let durability = self.io.durability(Barrier::Seal);
+        let requests = self.send_superblock(Purpose::Seal, root, self.published, durability)?;
+        self.seal = Some(Seal { requests, error: None });
+        self.io.submit(now);
+        Ok(())
+    }
+
+    /// What became of it; `None` while it is under way.
+    pub(crate) fn is_sealed(&mut self) -> Option<Result<(), DeviceError>> {
+        let seal = self.seal.take_if(|seal| seal.requests == 0)?;
+        Some(seal.error.map_or(Ok(()), Err))
+    }
+
     fn seal(&mut self) -> Option<Result<(), StoreError>> {
         if let Some(Seal { requests, error }) = &self.seal {
             let outcome =

@@ -123,7 +123,7 @@ pub enum Purpose {
     },
     /// Blocks that nothing needs.
     Discard(Run),
-    /// The superblock of a store that is closed in order.
+    /// The superblock of an opening, or of a store that is closed in order.
     Seal,
 }
 

@@ -84,6 +84,36 @@ fn a_log_that_was_lost_since_the_store_was_closed_is_missed() {
     assert!(text.contains("the log is corrupt"), "{text}");
 }
 
+/// All shards are loaded before the first one is written to.
+#[test]
+fn a_store_with_a_shard_that_is_refused_is_left_as_it_is() {
+    const BYTES: u64 = 512 << 20;
+    let dir = with_shards(BYTES, 2);
+    let pg = |seed| store::CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
+    let properties = Properties { shards: 2, ..PROPERTIES };
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), properties);
+    (0..2).for_each(|seed| h.commit(|t| t.create_collection(pg(seed), 1)));
+    drop(h.take());
+    let file = File::options().read(true).write(true).open(path_in(dir.path())).unwrap();
+    let log = BLOCK_BYTES + (BYTES - BLOCK_BYTES) / 2 / BLOCK_BYTES * BLOCK_BYTES + 2 * BLOCK_BYTES;
+    let mut records = vec![0; 1 << 20];
+    file.read_exact_at(&mut records, log).unwrap();
+    file.write_all_at(&vec![0; 1 << 20], log).unwrap();
+    let sum = || {
+        let mut bytes = vec![0; 1 << 20];
+        (0..BYTES).step_by(1 << 20).fold(!0, |sum, at| {
+            file.read_exact_at(&mut bytes, at).unwrap();
+            buffer::crc32c(sum, &bytes)
+        })
+    };
+    let before = sum();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains("shard 1: the log is corrupt"), "{text}");
+    assert_eq!(sum(), before, "nothing is written");
+    file.write_all_at(&records, log).unwrap();
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
 #[test]
 fn a_making_that_was_interrupted_is_done_again() {
     let dir = tempfile::tempdir().unwrap();

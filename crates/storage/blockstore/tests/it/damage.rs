@@ -223,6 +223,47 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     assert!(pages > 0, "{by_kind:?}");
 }
 
+/// A shard that is refused is one that nothing was written to: not even the superblock that an opening writes.
+#[test]
+fn an_opening_that_is_refused_has_written_nothing() {
+    let (factory, disks, ..) = filled(false);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    // So many that some leaves have keys of collections alone.
+    for seed in 1..500 {
+        h.commit(|t| t.create_collection(CollectionId::Pg(PgId { pool: PoolId(1), seed }.into()), 0));
+    }
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    let size = h.store().store.device_bytes();
+    drop(h.take());
+    disks.close();
+    let all = |disks: &SimDisks| disks.visible(DeviceId::Data, 0, size as usize);
+    let superblocks = disks.visible(DeviceId::Data, SUPERBLOCKS, (BLOCKS - LOG_BYTES - SUPERBLOCKS) as usize);
+    let (mut of_tree, mut of_collections) = (0, 0);
+    for first in (BLOCKS..size).step_by(BLOCK as usize) {
+        disks.flip_bit(DeviceId::Data, first + 20, 3);
+        let (before, writes) = (all(&disks), disks.counts(DeviceId::Data).writes);
+        match factory.try_open(&disks).err() {
+            None => write(&disks, SUPERBLOCKS, superblocks.clone()),
+            Some(refused) => {
+                assert!(all(&disks) == before, "byte {first}: {refused}, and something was written");
+                assert_eq!(disks.counts(DeviceId::Data).writes, writes, "byte {first}: {refused}");
+                match refused {
+                    OpenError::Collections { .. } => of_collections += 1,
+                    _ => of_tree += 1,
+                }
+            }
+        }
+        disks.close();
+        disks.flip_bit(DeviceId::Data, first + 20, 3);
+    }
+    // The root, the leaf of the bitmap; leaves of the collections' keys.
+    assert!(of_tree > 1 && of_collections > 1, "{of_tree} of the tree, {of_collections} of the collections");
+    assert!(factory.try_open(&disks).is_ok());
+}
+
 /// The units of the log that hold something.
 fn units(disks: &SimDisks) -> Vec<u64> {
     let used = |at: &u64| disks.visible(DeviceId::Data, *at, UNIT as usize).iter().any(|byte| *byte != 0);
