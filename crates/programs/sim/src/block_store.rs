@@ -54,6 +54,7 @@ impl BlockStoreOnDisks {
             log_bytes: plan.log_bytes,
             log_unit_bytes: plan.block_bytes,
             log_apart: plan.log_apart,
+            copies: true,
             owner: b"the simulator".to_vec(),
         };
         let device = |id, size_bytes| SimDevice {

@@ -45,9 +45,9 @@ pub fn fsck(
             Some(handle) => checker.advance(handle.inner()),
             None => Some(Vec::new()),
         });
-        let handle = store.store().handles().get_mut(shard as usize);
-        if let Some(note) = handle.and_then(|handle| unread_superblock(handle.inner())) {
-            found.notes.push(format!("shard {shard}: {note}"));
+        if let Some(handle) = store.store().handles().get_mut(shard as usize) {
+            let notes = unread_superblocks(handle.inner());
+            found.notes.extend(notes.into_iter().map(|note| format!("shard {shard}: {note}")));
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
         found.problems.extend(problems.into_iter().map(named));
@@ -68,13 +68,15 @@ pub fn fsck(
     found
 }
 
-/// What is to be said of a superblock that could not be read when the shard was opened.
-pub(crate) fn unread_superblock(shard: &BlockStore<Queue>) -> Option<String> {
-    let at = shard.state().unread_superblock?;
-    Some(format!(
-        "the superblock at byte {at} could not be read: a power loss while it was written leaves that, and so does damage; the other \
-         one counts"
-    ))
+/// What is to be said of superblocks that could not be read when the shard was opened.
+pub(crate) fn unread_superblocks(shard: &BlockStore<Queue>) -> Vec<String> {
+    let note = |at: &u64| {
+        format!(
+            "the superblock at byte {at} could not be read: a power loss while it was written leaves that, and so does damage; another \
+             one counts"
+        )
+    };
+    shard.unread_superblocks().iter().map(note).collect()
 }
 
 /// Reads a collection, also before and behind what can't be read of its list.

@@ -108,6 +108,7 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         log_bytes: log_bytes(size_bytes, shards, new.preallocate || new.device.is_some()),
         log_unit_bytes: BLOCK as u32,
         log_apart: new.log.is_some(),
+        copies: true,
         owner: owner.to_bytes(0),
     };
     let (parts, _held) = place_parts(dir, owner, new, &mut label)?;

@@ -371,7 +371,7 @@ impl<'a> Opening<'a> {
             store.limit_memory(bytes / u64::from(label.shards));
         }
         let name = format!("osd.{}'s store, shard {number}", owner.osd);
-        if let Some(note) = fsck::unread_superblock(&store) {
+        for note in fsck::unread_superblocks(&store) {
             tracing::warn!("{name}: {note}");
         }
         let mut shard = BlockFileShard::new(store, event, name, driver.now(), self.held.clone());

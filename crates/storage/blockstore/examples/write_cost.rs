@@ -43,9 +43,9 @@ fn opened() -> BlockStore<SimQueue> {
     let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
     let disks = SimDisks::new(SimOptions { seed: 1, jitter_ns: 0..1000, devices });
     let owner = Vec::new();
-    let (log_bytes, log_unit_bytes, log_apart) = (64 << 20, 512, false);
-    let label =
-        Label { id: 1, shards: 1, size_bytes: SIZE_BYTES, log_bytes, log_unit_bytes, log_apart, owner };
+    let (log_bytes, log_unit_bytes, log_apart, copies) = (64 << 20, 512, false, true);
+    let (id, shards, size_bytes) = (1, 1, SIZE_BYTES);
+    let label = Label { id, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, copies, owner };
     let mut making = Making::new(disks.open(), label).expect("it has room");
     let mut now = UTime { sec: 1, nsec: 0 };
     while making.turn(now).is_none() {

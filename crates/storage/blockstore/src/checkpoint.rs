@@ -322,8 +322,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         checkpoint.features = self.features;
         self.opening.kept = checkpoint.end;
         let root = checkpoint.tree.as_ref().and_then(|tree| tree.root.clone());
-        let (counters, durability) = (checkpoint.counters, self.io.durability(Barrier::CheckpointSuperblock));
-        match self.send_superblock(Purpose::Checkpoint, root, counters, durability) {
+        let counters = checkpoint.counters;
+        let barriers = [Barrier::CheckpointSuperblock, Barrier::CheckpointCopy];
+        let durabilities = barriers.map(|barrier| self.io.durability(barrier));
+        match self.send_superblock(Purpose::Checkpoint, root, counters, durabilities) {
             Err(error) => self.fail(error),
             Ok(requests) => {
                 if let Some(checkpoint) = &mut self.checkpoint {
@@ -333,7 +335,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    /// Writes the shard's next superblock, with this tree and the counters that belong to it; returns how many requests that takes.
+    /// Writes the shard's next superblock, with this tree and the counters that belong to it, and its copy; returns how many requests
+    /// that takes. Both are written at once: what they say is durable already, so after a power loss either of them is right, and so
+    /// is the one before. It counts when both are there: what the one before needs may be given up then, and not earlier, or the loss
+    /// of either would bring that one back.
     ///
     /// # Errors
     /// It has no room for the tree's root.
@@ -342,7 +347,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         purpose: Purpose,
         root: Option<(u8, PagePtr)>,
         counters: Counters,
-        durability: Durability,
+        durabilities: [Durability; 2],
     ) -> Result<usize, StoreError> {
         self.generation += 1;
         let superblock = Superblock {
@@ -358,8 +363,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let bytes = superblock
             .encode()
             .ok_or_else(|| StoreError::Damaged("the tree's root is in too many pieces".to_owned()))?;
-        let offset = self.layout.superblock_offset(self.generation);
-        Ok(self.io.write(purpose, offset, &bytes.into(), durability))
+        let (bytes, offsets) = (Rope::from(bytes), self.layout.superblock_offsets(self.generation));
+        let write = |(offset, durability)| self.io.write(purpose.clone(), offset, &bytes, durability);
+        Ok(offsets.zip(durabilities).map(write).sum())
     }
 
     /// Brings a checkpoint whose superblock is under way to its end, if the device has answered; returns whether it has not.

@@ -84,8 +84,8 @@ fn packed_sample(algorithm: CompressionAlgorithm) -> Vec<u8> {
 
 fn label_sample() -> Label {
     let (shards, log_unit_bytes, owner) = (2, 512, b"owner".to_vec());
-    let (size_bytes, log_bytes, log_apart) = (64 << 20, 1 << 20, false);
-    Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner }
+    let (size_bytes, log_bytes, log_apart, copies) = (64 << 20, 1 << 20, false, false);
+    Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, copies, owner }
 }
 
 /// Something for each decoder that it takes, by its number.
@@ -119,6 +119,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let (page, used) = encode_page(1, &entries);
     vec![
         (0, label.encode(Part::Data).to_vec()),
+        (0, Label { copies: true, ..label }.encode(Part::Data).to_vec()),
         (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (1, ranges.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (2, ptr.encode()),

@@ -33,8 +33,12 @@ pub mod features {
     /// The shard's log is on the device of logs, though the label has it beside the data: it was moved.
     pub const LOG_MOVED: u64 = 16;
 
+    /// Each superblock is written twice, and the blocks begin behind the second places: builds without it would take these for
+    /// blocks.
+    pub const COPIES: u64 = 32;
+
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED;
+    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED | COPIES;
 }
 
 /// "LoligoBS", little-endian.
@@ -52,11 +56,17 @@ pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 56;
 /// Bytes of the label on the device.
 pub const LABEL_BYTES: u64 = 4096;
 
-/// Bytes of one of a shard's two superblocks on the device: two equal copies, so that a flipped bit takes none.
+/// Bytes of a superblock on the device: two equal halves, so that a flipped bit takes none.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 
-/// Bytes of one copy.
-const COPY_BYTES: usize = 2048;
+/// Bytes of one half.
+const HALF_BYTES: usize = 2048;
+
+/// The places of superblocks that follow one another: for even generations, and for odd ones.
+pub const PLACES: u64 = 2;
+
+/// Bytes between a shard's two pairs of places, at least: what takes the one is to leave the other.
+const BETWEEN_PAIRS_MIN: u64 = LOG_BYTES_MIN;
 
 /// The longest label of the caller's, bytes.
 pub const OWNER_BYTES_MAX: usize = 2048;
@@ -93,6 +103,8 @@ pub struct Label {
     pub log_unit_bytes: u32,
     /// Whether the logs are on a device of their own (with this label in front), and not on that of the data.
     pub log_apart: bool,
+    /// Whether each superblock is written a second time, apart from the first. Stores of earlier builds have each once.
+    pub copies: bool,
     /// What the caller keeps there (whose store it is); at most [`OWNER_BYTES_MAX`].
     pub owner: Vec<u8>,
 }
@@ -123,6 +135,9 @@ impl Label {
         let mut e = Encoder::new(0);
         e.put(&part.magic()).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
         e.put(&self.log_bytes).put(&self.log_unit_bytes).put(&self.log_apart).blob(&self.owner);
+        if self.copies {
+            e.put(&features::COPIES);
+        }
         sealed(e, LABEL_BYTES as usize)
     }
 
@@ -145,7 +160,14 @@ impl Label {
         let (id, shards, size_bytes) = (d.get()?, d.get()?, d.get()?);
         let (log_bytes, log_unit_bytes, log_apart) = (d.get()?, d.get()?, d.get()?);
         let owner = d.blob("owner of a block store")?.to_vec();
-        let label = Self { id, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner };
+        let copies = match d.remaining() {
+            0 => false,
+            _ => d.get::<u64>().and_then(|features| match features {
+                features::COPIES => Ok(true),
+                value => Err(DecodeError::BadValue { what: "features of a block store's label", value }),
+            })?,
+        };
+        let label = Self { id, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, copies, owner };
         match label.is_sound() {
             true => Ok(label),
             false => Err(DecodeError::BadValue { what: "sizes of a block store", value: size_bytes }),
@@ -154,7 +176,8 @@ impl Label {
 
     /// What a reader of its superblocks has to know.
     pub fn features(&self) -> u64 {
-        if self.shards > 1 { features::SEVERAL_SHARDS } else { 0 }
+        let several = if self.shards > 1 { features::SEVERAL_SHARDS } else { 0 };
+        several | if self.copies { features::COPIES } else { 0 }
     }
 
     /// Whether each shard has a log and some blocks.
@@ -168,12 +191,25 @@ impl Label {
             && self.log_bytes % BLOCK == 0
             && self.owner.len() <= OWNER_BYTES_MAX
             && self.log_device_bytes() <= SIZE_BYTES_MAX
-            && self.shard_bytes() >= self.log_bytes_here() + 2 * SUPERBLOCK_BYTES + BLOCKS_MIN * BLOCK
+            && self.shard_bytes() >= self.bytes_before_blocks() + BLOCKS_MIN * BLOCK
     }
 
     /// Bytes of each shard's log that are on the data device.
     fn log_bytes_here(&self) -> u64 {
         if self.log_apart { 0 } else { self.log_bytes }
+    }
+
+    /// Bytes from a shard's superblocks to the copies of them, if it has any.
+    fn bytes_before_copies(&self) -> u64 {
+        PLACES * SUPERBLOCK_BYTES + self.log_bytes_here().max(BETWEEN_PAIRS_MIN)
+    }
+
+    /// Bytes of a shard's part that come before its blocks.
+    fn bytes_before_blocks(&self) -> u64 {
+        match self.copies {
+            true => self.bytes_before_copies() + PLACES * SUPERBLOCK_BYTES,
+            false => PLACES * SUPERBLOCK_BYTES + self.log_bytes_here(),
+        }
     }
 
     pub fn log_device(&self) -> DeviceId {
@@ -211,14 +247,15 @@ impl Label {
             return None;
         }
         let superblocks = LABEL_BYTES + u64::from(shard) * self.shard_bytes();
-        let behind = superblocks + 2 * SUPERBLOCK_BYTES;
-        let blocks = behind + self.log_bytes_here();
-        let log = if self.log_apart { self.log_apart_at(shard) } else { behind };
+        let blocks = superblocks + self.bytes_before_blocks();
+        let beside = superblocks + PLACES * SUPERBLOCK_BYTES;
+        let log = if self.log_apart { self.log_apart_at(shard) } else { beside };
         let (offset, bytes, unit_bytes) = (log, self.log_bytes, self.log_unit_bytes);
         // Logs of two shards differ by their place and by their number.
         let id = self.id.wrapping_add(u64::from(shard));
         Some(ShardLayout {
             superblocks,
+            copies: self.copies.then_some(superblocks + self.bytes_before_copies()),
             log_device: self.log_device(),
             log: wal::Layout { offset, bytes, unit_bytes, id },
             ranges: Ranges::one(blocks, (superblocks + self.shard_bytes() - blocks) / BLOCK),
@@ -239,6 +276,8 @@ pub(crate) const BLOCKS_MIN: u64 = 256;
 pub struct ShardLayout {
     /// First byte of the two superblocks.
     pub superblocks: u64,
+    /// First byte of the two copies, if there are any.
+    pub copies: Option<u64>,
     pub log_device: DeviceId,
     pub log: wal::Layout,
     /// Where the blocks are.
@@ -254,9 +293,16 @@ impl ShardLayout {
         self.ranges.offset(block)
     }
 
-    /// Where the superblock of a generation is written.
-    pub fn superblock_offset(&self, generation: u64) -> u64 {
-        self.superblocks + generation % 2 * SUPERBLOCK_BYTES
+    /// Where the superblock of a generation is written, and where it is a second time.
+    pub fn superblock_offsets(&self, generation: u64) -> impl Iterator<Item = u64> + use<> {
+        let pairs = [Some(self.superblocks), self.copies].into_iter().flatten();
+        pairs.map(move |first| first + generation % PLACES * SUPERBLOCK_BYTES)
+    }
+
+    /// All places of superblocks, each with the lowest generation that is written there.
+    pub fn superblock_places(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
+        let pairs = [Some(self.superblocks), self.copies].into_iter().flatten();
+        pairs.flat_map(|first| (0..PLACES).map(move |n| (n, first + n * SUPERBLOCK_BYTES)))
     }
 }
 
@@ -300,7 +346,7 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The two copies. `None`: the root is in too many pieces to be written down.
+    /// The two halves. `None`: the root is in too many pieces to be written down.
     pub fn encode(&self) -> Option<Piece> {
         let mut e = Encoder::new(0);
         e.put(&SUPERBLOCK_MAGIC).put(&(self.features | self.grown.features()));
@@ -313,21 +359,21 @@ impl Superblock {
             Some((levels, ptr)) => e.put(levels).blob(&ptr.encode()),
         };
         self.grown.put(&mut e);
-        if e.len() + 8 > COPY_BYTES {
+        if e.len() + 8 > HALF_BYTES {
             return None;
         }
-        let copy = sealed(e, COPY_BYTES);
+        let one = sealed(e, HALF_BYTES);
         let mut both = PieceMut::zeroed(SUPERBLOCK_BYTES as usize);
-        both.as_mut_slice().chunks_mut(COPY_BYTES).for_each(|half| half.copy_from_slice(&copy));
+        both.as_mut_slice().chunks_mut(HALF_BYTES).for_each(|half| half.copy_from_slice(&one));
         Some(both.freeze())
     }
 
     /// # Errors
-    /// Neither copy is a superblock.
+    /// Neither half is a superblock.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut last = DecodeError::Truncated { what: "superblock", needed: COPY_BYTES, left: bytes.len() };
-        for copy in bytes.chunks_exact(COPY_BYTES) {
-            match Self::decode_copy(copy) {
+        let mut last = DecodeError::Truncated { what: "superblock", needed: HALF_BYTES, left: bytes.len() };
+        for half in bytes.chunks_exact(HALF_BYTES) {
+            match Self::decode_half(half) {
                 Ok(superblock) => return Ok(superblock),
                 Err(error) => last = error,
             }
@@ -335,7 +381,7 @@ impl Superblock {
         Err(last)
     }
 
-    fn decode_copy(bytes: &[u8]) -> Result<Self, DecodeError> {
+    fn decode_half(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(unsealed(bytes, "superblock")?);
         let magic: u32 = d.get()?;
         if magic != SUPERBLOCK_MAGIC {
@@ -376,6 +422,7 @@ mod tests {
             log_bytes: 1 << 20,
             log_unit_bytes: 512,
             log_apart: false,
+            copies: false,
             owner: b"osd.3".to_vec(),
         }
     }
@@ -414,7 +461,45 @@ mod tests {
     }
 
     #[test]
-    fn a_superblock_survives_one_bad_copy() {
+    fn copies_of_superblocks_are_apart_from_them_and_from_everything_else() {
+        for (shards, log_apart) in [(1, false), (1, true), (3, false), (3, true)] {
+            let label = Label { shards, log_apart, copies: true, ..label() };
+            for part in [Part::Data, Part::Log] {
+                assert_eq!(Label::decode(&label.encode(part), part), Ok(label.clone()));
+            }
+            assert_eq!(label.features() & features::COPIES, features::COPIES);
+            let mut end = LABEL_BYTES;
+            for shard in 0..shards {
+                let layout = label.shard(shard).expect("it is there");
+                let copies = layout.copies.expect("it has them");
+                let log = layout.log.offset..layout.log.offset + (1 << 20);
+                assert!(layout.superblocks == end && (log_apart || log.start == end + 2 * SUPERBLOCK_BYTES));
+                assert!(
+                    copies >= end + 2 * SUPERBLOCK_BYTES + (64 << 10) && (log_apart || copies == log.end)
+                );
+                assert_eq!(layout.block_offset(0), copies + 2 * SUPERBLOCK_BYTES);
+                let places = [0, 1].map(|n| layout.superblock_offsets(n).collect::<Vec<_>>());
+                assert_eq!(places, [[end, copies], [end + SUPERBLOCK_BYTES, copies + SUPERBLOCK_BYTES]]);
+                // Its place when it has moved is not theirs either.
+                let moved = label.with_log_of(shard, layout.clone(), features::LOG_MOVED);
+                assert_eq!((moved.superblocks, moved.copies), (layout.superblocks, layout.copies));
+                end = layout.ranges.end();
+            }
+            assert!(end <= label.size_bytes);
+        }
+        // A build to come.
+        let mut bytes = Label { copies: true, ..label() }.encode(Part::Data).to_vec();
+        let len = u32::from_le_bytes(bytes[4..8].try_into().expect("four")) as usize;
+        bytes[len] |= 64;
+        let sum = crc32c(!0, &bytes[8..8 + len]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        let value = features::COPIES | 64;
+        let refused = Label::decode(&bytes, Part::Data);
+        assert!(matches!(refused, Err(DecodeError::BadValue { value: v, .. }) if v == value), "{refused:?}");
+    }
+
+    #[test]
+    fn a_superblock_survives_one_bad_half() {
         let at = |n| Position { at: n * 512, sequence: n };
         let superblock = Superblock {
             features: features::SEVERAL_SHARDS,
@@ -440,18 +525,18 @@ mod tests {
         assert!(Superblock::decode(&both.encode().expect("it fits")).is_err(), "two ways to have grown");
         let bytes = superblock.encode().expect("it fits").to_vec();
         assert_eq!(Superblock::decode(&bytes), Ok(superblock.clone()));
-        for at in [0, 20, COPY_BYTES + 20] {
+        for at in [0, 20, HALF_BYTES + 20] {
             let mut bad = bytes.clone();
             bad[at] ^= 8;
             assert_eq!(Superblock::decode(&bad), Ok(superblock.clone()));
             bad[20] ^= 1;
-            bad[COPY_BYTES + 30] ^= 1;
+            bad[HALF_BYTES + 30] ^= 1;
             assert!(Superblock::decode(&bad).is_err());
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&32u64).raw(&bytes[20..COPY_BYTES - 8]);
-        let newer = sealed(e, COPY_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 32, .. })));
+        e.raw(&bytes[8..12]).put(&64u64).raw(&bytes[20..HALF_BYTES - 8]);
+        let newer = sealed(e, HALF_BYTES).to_vec();
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 64, .. })));
     }
 }

@@ -29,6 +29,7 @@ mod cached_runs;
 mod capacity;
 mod check;
 mod checkpoint;
+mod choice;
 mod chunk;
 mod codec;
 mod commit;

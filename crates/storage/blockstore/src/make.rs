@@ -68,8 +68,9 @@ impl<Q: DeviceQueue> Making<Q> {
             // The other one is no superblock until the shard is opened.
             let other = Rope::zeros(bytes.len());
             for (generation, bytes) in [(0, bytes.into()), (1, other)] {
-                let offset = shard.superblock_offset(generation);
-                requests += io.write((), offset, &bytes, Durability::Volatile);
+                for offset in shard.superblock_offsets(generation) {
+                    requests += io.write((), offset, &bytes, Durability::Volatile);
+                }
             }
             for at in (0..shard.log.bytes).step_by(ZEROS_BYTES as usize) {
                 let zeros = Rope::zeros((shard.log.bytes - at).min(ZEROS_BYTES) as usize);

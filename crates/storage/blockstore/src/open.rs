@@ -9,6 +9,7 @@ use types::UTime;
 use wal::{Log, Opening as LogOpening, Replay, Replayed, WalError};
 
 use crate::batch::Batch;
+use crate::choice::{self, Choice};
 use crate::io::Io;
 use crate::layout;
 use crate::layout::{BLOCK, LABEL_BYTES, Label, Part, SUPERBLOCK_BYTES, ShardLayout, Superblock};
@@ -113,12 +114,14 @@ pub struct Opener<Q: DeviceQueue> {
     log_apart: Option<bool>,
     /// The damage that was found, if the shard is opened in spite of it.
     damage: Option<Vec<String>>,
-    /// The byte of a superblock that was found unreadable.
-    unread_superblock: Option<u64>,
+    /// See [`BlockStore::unread_superblocks`].
+    unread_superblocks: Vec<u64>,
+    /// See [`choice::Choice::lost`].
+    lost_superblock: Option<u64>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
-    read: Vec<(u64, Piece)>,
+    read: Vec<(u64, Result<Piece, DeviceError>)>,
 }
 
 impl<Q: DeviceQueue> Opener<Q> {
@@ -128,7 +131,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
         let (step, read) = (Step::Flush, Vec::new());
         let (grows_to, log_apart, damage) = (None, None, None);
-        let unread_superblock = None;
+        let (unread_superblocks, lost_superblock) = (Vec::new(), None);
         Ok(Self {
             io,
             shard,
@@ -136,7 +139,8 @@ impl<Q: DeviceQueue> Opener<Q> {
             grows_to,
             log_apart,
             damage,
-            unread_superblock,
+            unread_superblocks,
+            lost_superblock,
             step,
             requests: 0,
             read,
@@ -221,7 +225,7 @@ impl<Q: DeviceQueue> Opener<Q> {
     fn explained(&self, error: OpenError) -> OpenError {
         let says_why =
             matches!(error, OpenError::Log { error: WalError::Outdated { .. }, .. } | OpenError::Device(_));
-        match self.unread_superblock.filter(|_| !says_why) {
+        match self.lost_superblock.filter(|_| !says_why) {
             Some(at) => OpenError::WithoutSuperblock { shard: self.shard, at, error: Box::new(error) },
             None => error,
         }
@@ -249,17 +253,24 @@ impl<Q: DeviceQueue> Opener<Q> {
             io.submit(now);
             for (purpose, result) in io.completions() {
                 self.requests -= 1;
-                if let (Purpose::Fetch { first: place, .. }, Done::Read(buffer)) = (purpose, result?) {
-                    self.read.push((place, buffer.freeze()));
+                match (purpose, result) {
+                    (Purpose::Fetch { first, .. }, Ok(Done::Read(bytes))) => {
+                        self.read.push((first, Ok(bytes.freeze())));
+                    }
+                    (Purpose::Fetch { first, .. }, Err(error)) => self.read.push((first, Err(error))),
+                    (_, result) => drop(result?),
                 }
             }
             if self.requests > 0 {
                 return Ok(false);
             }
             self.read.sort_by_key(|(place, _)| *place);
-            let read = std::mem::take(&mut self.read).into_iter().map(|(_, bytes)| bytes).collect();
-            let step = std::mem::replace(&mut self.step, Step::Ended);
-            self.step = self.next(step, read)?;
+            let read = std::mem::take(&mut self.read).into_iter().map(|(_, bytes)| bytes);
+            self.step = match std::mem::replace(&mut self.step, Step::Ended) {
+                // A superblock may be there a second time.
+                Step::Choose(layout, label) => self.chosen(layout, &label, &read.collect::<Vec<_>>())?,
+                step => self.next(step, read.collect::<Result<_, _>>()?)?,
+            };
             if let Step::Ended = self.step {
                 return Ok(false);
             }
@@ -320,7 +331,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let label = Label::decode(&joined(&read), Part::Data).map_err(OpenError::NoStore)?;
                 let (shard, shards) = (self.shard, label.shards);
                 let layout = label.shard(shard).ok_or(OpenError::NoShard { shard, shards })?;
-                self.ask(layout.superblocks, 2 * SUPERBLOCK_BYTES);
+                layout.superblock_places().for_each(|(_, place)| self.ask(place, SUPERBLOCK_BYTES));
                 let Some(io) = &mut self.io else { return Ok(Step::Ended) };
                 if io.queue().geometry(DeviceId::Wal).is_some() {
                     io.set_log(DeviceId::Wal);
@@ -328,28 +339,6 @@ impl<Q: DeviceQueue> Opener<Q> {
                     self.ask_of(Io::read_log, 0, LABEL_BYTES);
                 }
                 Ok(Step::Choose(layout, label))
-            }
-            Step::Choose(layout, label) => {
-                let read = joined(&read);
-                let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
-                let (mut superblock, is_alone) = self.choose(&label, superblocks)?;
-                // It is where the next one goes.
-                let other = layout.superblock_offset(superblock.generation + 1);
-                self.unread_superblock = is_alone.then_some(other);
-                let layout = label.with_log_of(self.shard, layout, superblock.features);
-                let layout = self.grown(&label, layout, &mut superblock)?;
-                let moved = self.moved(&label, &layout)?;
-                let devices = [Some(&layout), moved.as_ref()].into_iter().flatten();
-                if devices.into_iter().any(|layout| layout.log_device == DeviceId::Wal) {
-                    self.check_log_device(&label, of_log)?;
-                }
-                if let Some(io) = &mut self.io {
-                    io.set_log(layout.log_device);
-                }
-                let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
-                let step = LOG_READ_BYTES.min(io_max);
-                let replay = Box::new(Replay::new(layout.log, superblock.log, step));
-                Ok(self.read_log(Shard { layout, superblock, moved }, replay)?)
             }
             Step::Log(shard, mut replay) => {
                 read.iter().for_each(|bytes| replay.on_read(bytes));
@@ -362,8 +351,38 @@ impl<Q: DeviceQueue> Opener<Q> {
                 }
                 self.prove(shard, replayed, sequence + 1)
             }
-            Step::Load(..) | Step::Loaded(_) | Step::Seal(_) | Step::Ended => Ok(Step::Ended),
+            Step::Choose(..) | Step::Load(..) | Step::Loaded(_) | Step::Seal(_) | Step::Ended => {
+                Ok(Step::Ended)
+            }
         }
+    }
+
+    /// Takes the superblock that counts, of what was read of all of them and of the label of a device of logs.
+    fn chosen(
+        &mut self,
+        layout: ShardLayout,
+        label: &Label,
+        read: &[Result<Piece, DeviceError>],
+    ) -> Result<Step<Q>, OpenError> {
+        let (superblocks, of_log) = read.split_at(layout.superblock_places().count().min(read.len()));
+        let Choice { newest: mut superblock, unread, lost } =
+            choice::choose(label, self.shard, &layout, superblocks)?;
+        (self.unread_superblocks, self.lost_superblock) = (unread, lost);
+        let layout = label.with_log_of(self.shard, layout, superblock.features);
+        let layout = self.grown(label, layout, &mut superblock)?;
+        let moved = self.moved(label, &layout)?;
+        let devices = [Some(&layout), moved.as_ref()].into_iter().flatten();
+        if devices.into_iter().any(|layout| layout.log_device == DeviceId::Wal) {
+            let of_log = of_log.iter().cloned().collect::<Result<Vec<_>, _>>()?;
+            self.check_log_device(label, &joined(&of_log))?;
+        }
+        if let Some(io) = &mut self.io {
+            io.set_log(layout.log_device);
+        }
+        let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
+        let step = LOG_READ_BYTES.min(io_max);
+        let replay = Box::new(Replay::new(layout.log, superblock.log, step));
+        self.read_log(Shard { layout, superblock, moved }, replay)
     }
 
     /// Where the shard ends: by the label, by its superblock, or, from now on, by what it is to grow to.
@@ -422,35 +441,6 @@ impl<Q: DeviceQueue> Opener<Q> {
             true => Err(OpenError::Sizes { device_bytes: geometry.size_bytes }),
             false => Ok(()),
         }
-    }
-
-    /// The superblock that counts: the newer one of those that can be read; and whether the other one can't, though it was written.
-    fn choose(&self, label: &Label, bytes: &[u8]) -> Result<(Superblock, bool), OpenError> {
-        let mut unread = false;
-        let mut error = DecodeError::Truncated { what: "superblocks", needed: 1, left: 0 };
-        let mut newest: Option<Superblock> = None;
-        for bytes in bytes.chunks_exact(SUPERBLOCK_BYTES as usize) {
-            match Superblock::decode(bytes) {
-                Ok(found) if (found.store, found.shard) != (label.id, self.shard) => {
-                    let what = "superblock of another store";
-                    error = DecodeError::BadValue { what, value: found.store };
-                    unread = true;
-                }
-                Ok(found) => {
-                    if newest.as_ref().is_none_or(|n| n.generation < found.generation) {
-                        newest = Some(found);
-                    }
-                }
-                Err(other) => {
-                    error = other;
-                    unread = true;
-                }
-            }
-        }
-        let newest = newest.ok_or(OpenError::NoSuperblock { shard: self.shard, error })?;
-        // The first opening writes the second one.
-        let is_alone = unread && newest.generation > 0;
-        Ok((newest, is_alone))
     }
 
     fn read_log(&mut self, shard: Shard, replay: Box<Replay>) -> Result<Step<Q>, OpenError> {
@@ -521,7 +511,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         let log = Log::new(layout.log, opening.salt, opening.kept, replayed.end);
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
-        opened.unread_superblock = self.unread_superblock;
+        opened.unread_superblocks = std::mem::take(&mut self.unread_superblocks);
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.published) = (generation, counters, counters);
         opened.tables.tree.root = root;

@@ -33,6 +33,8 @@ pub enum Barrier {
     OpenedLog,
     /// Of the superblock of an opening.
     Seal,
+    /// Of the copy of it: where the superblock can't be read, everything that follows was built on what the copy says.
+    SealCopy,
     /// Of a record with nothing beside it.
     Record,
     /// Of data beside the log, and of their record where the log is on the same device.
@@ -45,22 +47,26 @@ pub enum Barrier {
     CheckpointPages,
     /// Of the superblock that publishes them.
     CheckpointSuperblock,
+    /// Of the copy of it: what the superblock before refers to is written over when both are durable.
+    CheckpointCopy,
 }
 
 impl Barrier {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::MadeData,
         Self::MadeLog,
         Self::MadeLabel,
         Self::OpenedData,
         Self::OpenedLog,
         Self::Seal,
+        Self::SealCopy,
         Self::Record,
         Self::RecordData,
         Self::RecordAfterData,
         Self::RecordLog,
         Self::CheckpointPages,
         Self::CheckpointSuperblock,
+        Self::CheckpointCopy,
     ];
 }
 

@@ -243,6 +243,7 @@ mod tests {
             log_bytes: 1 << 20,
             log_unit_bytes: 512,
             log_apart: false,
+            copies: true,
             owner: Vec::new(),
         }
     }

@@ -51,8 +51,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// It has no room for the tree's root.
     pub(crate) fn begin_seal(&mut self, now: UTime) -> Result<(), StoreError> {
         let root = self.tables.tree.root.clone();
-        let durability = self.io.durability(Barrier::Seal);
-        let requests = self.send_superblock(Purpose::Seal, root, self.published, durability)?;
+        let durabilities = [Barrier::Seal, Barrier::SealCopy].map(|barrier| self.io.durability(barrier));
+        let requests = self.send_superblock(Purpose::Seal, root, self.published, durabilities)?;
         self.seal = Some(Seal { requests, error: None });
         self.io.submit(now);
         Ok(())
@@ -86,7 +86,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.opening = Opening { kept, sealed: end, salt: self.opening.salt + 1 };
         let root = self.tables.tree.root.clone();
-        match self.send_superblock(Purpose::Seal, root, self.published, Durability::Durable) {
+        match self.send_superblock(Purpose::Seal, root, self.published, [Durability::Durable; 2]) {
             Err(error) => return Some(Err(error)),
             Ok(requests) => self.seal = Some(Seal { requests, error: None }),
         }

@@ -10,9 +10,6 @@ use crate::store::BlockStore;
 pub struct State {
     /// Of the superblock written last.
     pub generation: u64,
-    /// The byte of the device with a superblock that the opening could not read: a power loss while it was written leaves that, and so
-    /// does damage. The other one counted.
-    pub unread_superblock: Option<u64>,
     /// Levels of the tree on the device.
     pub tree_levels: u8,
     /// Bytes of its pages.
@@ -41,10 +38,15 @@ impl State {
 }
 
 impl<Q: DeviceQueue> BlockStore<Q> {
+    /// The bytes of the device with superblocks that the opening could not read: a power loss while one was written leaves that, and
+    /// so does damage. Another one counted.
+    pub fn unread_superblocks(&self) -> &[u64] {
+        &self.unread_superblocks
+    }
+
     pub fn state(&self) -> State {
         State {
             generation: self.generation,
-            unread_superblock: self.unread_superblock,
             tree_levels: self.tables.tree.levels(),
             tree_bytes: self.tree_blocks * BLOCK,
             changes_bytes: self.tables.active_bytes,

@@ -186,8 +186,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) seal: Option<Seal>,
     /// What an opening passed over to read what can be read: see [`BlockStore::damage`].
     pub(crate) damage: Option<Vec<String>>,
-    /// [`crate::State::unread_superblock`].
-    pub(crate) unread_superblock: Option<u64>,
+    /// See [`BlockStore::unread_superblocks`].
+    pub(crate) unread_superblocks: Vec<u64>,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
@@ -252,7 +252,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             stopped: false,
             seal: None,
             damage: None,
-            unread_superblock: None,
+            unread_superblocks: Vec::new(),
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),

@@ -31,6 +31,7 @@ pub fn store() -> BlockStore<SimQueue> {
         log_bytes: 256 << 10,
         log_unit_bytes: 512,
         log_apart: false,
+        copies: true,
         owner: Vec::new(),
     };
     let mut making = Making::new(disks.open(), label).expect("it has room");

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read, shrinks_below};
 use blockfile::{
-    BLOCK_BYTES, BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs,
-    open, path_in, shards_in, shards_of,
+    BLOCK_BYTES, BlockFileStore, Blocking, FileSpace, NewStore, OpenError, Options, Owner, fsck, handles,
+    logs_bytes, mkfs, open, path_in, shards_in, shards_of,
 };
 use store::conformance::{Harness, Properties};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
@@ -50,6 +50,33 @@ fn a_store_is_opened_for_its_owner_alone_and_once_at_a_time() {
     open(dir.path(), &owner(3), &Options::default()).unwrap();
 }
 
+/// Where a store of one shard has its two pairs of superblocks.
+fn superblocks() -> [u64; 2] {
+    [BLOCK_BYTES, 3 * BLOCK_BYTES + logs_bytes(SIZE, 1, false)]
+}
+
+/// A check names them, and the next openings write them anew.
+#[test]
+fn a_store_that_lost_its_superblocks_in_one_place_has_everything() {
+    for pair in superblocks() {
+        let dir = with_object(&[7; 10_000]);
+        let opened = || Blocking::new(open(dir.path(), &owner(3), &Options::default()).unwrap());
+        drop(opened());
+        let file = File::options().read(true).write(true).open(path_in(dir.path())).unwrap();
+        file.write_all_at(&[0; 8192], pair).unwrap();
+        let mut store = opened();
+        let found = fsck(&mut store, true, &mut |_| ());
+        assert_eq!((found.problems.len(), found.objects, found.bytes), (0, 1, 10_000), "{found:?}");
+        let names = |note: &String| [pair, pair + BLOCK_BYTES].map(|at| note.contains(&at.to_string()));
+        let named: Vec<_> = found.notes.iter().map(names).collect();
+        assert_eq!(named, [[true, false], [false, true]], "{:?}", found.notes);
+        drop(store);
+        drop(opened());
+        let found = fsck(&mut opened(), true, &mut |_| ());
+        assert_eq!((found.notes, found.problems), (vec![], vec![]));
+    }
+}
+
 #[test]
 fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
     let dir = with_object(b"x");
@@ -59,8 +86,10 @@ fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
     let text = error(dir.path(), &owner(3)).to_string();
     assert!(text.contains(&name) && text.contains("32 MiB") && text.contains("64 MiB"), "{text}");
     file.set_len(SIZE).unwrap();
-    // Both superblocks.
-    file.write_all_at(&[0x55; 8192], 4096).unwrap();
+    // All superblocks.
+    for pair in superblocks() {
+        file.write_all_at(&[0x55; 8192], pair).unwrap();
+    }
     let text = error(dir.path(), &owner(3)).to_string();
     assert!(text.contains(&name) && text.contains("superblock"), "{text}");
     file.write_all_at(&[0x55; 100], 0).unwrap();

@@ -6,21 +6,24 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::{META, object, owner};
-use blockfile::{BlockFileStore, Blocking, Mended, NewStore, Options, fsck, mkfs, open, path_in, repair};
+use blockfile::{
+    BlockFileStore, Blocking, Mended, NewStore, Options, fsck, logs_bytes, mkfs, open, path_in, repair,
+};
 use buffer::crc32c;
 use store::Transaction;
 
-/// Where docs/formats/block.md has the superblocks, and a copy's counter of objects.
+/// Where docs/formats/block.md has the superblocks, and in each half of one the counter of objects.
 const SUPERBLOCKS: u64 = 4096;
-const COPY: usize = 2048;
+const HALF: usize = 2048;
 const OBJECTS: usize = 88;
+const SIZE: u64 = 64 << 20;
 
 fn opened(dir: &Path) -> Blocking<BlockFileStore> {
     Blocking::new(open(dir, &owner(0), &Options::default()).unwrap())
 }
 
 fn made(dir: &Path) -> Blocking<BlockFileStore> {
-    mkfs(dir, &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
+    mkfs(dir, &owner(0), &NewStore::file(SIZE), &Options::default()).unwrap();
     opened(dir)
 }
 
@@ -33,8 +36,10 @@ fn close(mut store: Blocking<BlockFileStore>) {
 /// As if so many objects more had been counted.
 fn count_more(dir: &Path, more: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path_in(dir)).unwrap();
-    for copy in 0..4 {
-        let (at, mut bytes) = (SUPERBLOCKS + copy * COPY as u64, vec![0; COPY]);
+    let copies = SUPERBLOCKS + 2 * 4096 + logs_bytes(SIZE, 1, false);
+    let halves = |pair| (0..4).map(move |half| pair + half * HALF as u64);
+    for at in halves(SUPERBLOCKS).chain(halves(copies)) {
+        let mut bytes = vec![0; HALF];
         file.read_exact_at(&mut bytes, at).unwrap();
         let len = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
         let objects = u64::from_le_bytes(bytes[OBJECTS..OBJECTS + 8].try_into().unwrap());

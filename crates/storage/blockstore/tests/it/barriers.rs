@@ -3,7 +3,8 @@
 //!
 //! A life is a store from its making through some ends of its process and some power losses, under a seed. What has been
 //! acknowledged, or shown after an opening, has to be there ever after, and all that is there is what was queued up to
-//! some transaction.
+//! some transaction. Half of the stores write each superblock twice; in the lives of these, one of the two places is a bad one, of
+//! which everything is lost again and again.
 
 use blockdev::sim::SimDisks;
 use blockstore::{Barrier, Options};
@@ -11,14 +12,16 @@ use store::conformance::{Factory, Harness};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
-use crate::common::{Sim, Simulated};
+use crate::common::{Sim, Simulated, write};
 
 /// Lives of each store: those with a barrier left out show it in one of them.
-const SEEDS: u64 = 128;
+const SEEDS: u64 = 1024;
 
 const SIZE: u64 = 4 << 20;
 /// So small that records soon lie where those before a checkpoint did.
 const LOG: u64 = 128 << 10;
+/// Where the first pair of superblocks is.
+const FIRST_PAIR: u64 = 4096;
 const OBJECTS: u64 = 12;
 /// Bytes of an object.
 const OBJECT: usize = 96 << 10;
@@ -50,6 +53,8 @@ struct Life {
     disks: SimDisks,
     /// No transaction is so large that its data lie beside the log.
     small: bool,
+    /// The pair of superblocks that is lost now and then.
+    bad: Option<u64>,
     /// What each transaction wrote, from number 2 on: the first makes the collection.
     written: Vec<Written>,
     /// The number of the last transaction that has to be there.
@@ -67,12 +72,15 @@ impl Life {
     fn new(seed: u64, left_out: Option<Barrier>) -> Self {
         let options =
             Options { prefer_deferred_bytes: 16 << 10, cache_bytes: 64 << 10, ..Options::default() };
-        let sim = Sim::new(options, LOG);
         let durable_flushes = seed % 4 == 3;
-        let factory = Sim { log_apart: seed % 2 == 0, durable_flushes, left_out, seed: seed << 20, ..sim };
+        let (log_apart, copies) = (seed % 2 == 0, seed / 4 % 2 == 1);
+        let sim = Sim::new(options, LOG);
+        let factory = Sim { log_apart, copies, durable_flushes, left_out, seed: seed << 20, ..sim };
+        let second = FIRST_PAIR + 2 * 4096 + if log_apart { 64 << 10 } else { LOG };
+        let bad = copies.then_some(if seed / 8 % 2 == 0 { FIRST_PAIR } else { second });
         let disks = factory.disks(SIZE);
         let (random, small) = (SplitMix64::new(seed), seed % 4 < 2);
-        Self { factory, random, disks, small, written: Vec::new(), certain: 0 }
+        Self { factory, random, disks, small, bad, written: Vec::new(), certain: 0 }
     }
 
     fn live(&mut self) -> Kept<()> {
@@ -80,12 +88,14 @@ impl Life {
         if self.random.one_in(2) {
             self.disks.power_loss();
         }
+        self.lose();
         for _ in 0..ROUNDS {
             let mut h = self.open()?;
             // What was shown has to stay.
             if self.random.one_in(2) {
                 drop(h.abandon());
                 self.disks.power_loss();
+                self.lose();
                 h = self.open()?;
             }
             let loaded = self.load(&mut h);
@@ -95,8 +105,16 @@ impl Life {
                 true => self.disks.close(),
                 false => self.disks.power_loss(),
             }
+            self.lose();
         }
         self.open().map(|h| drop(h.abandon()))
+    }
+
+    /// Loses the bad pair of superblocks, or not.
+    fn lose(&mut self) {
+        if let Some(pair) = self.bad.filter(|_| !self.random.one_in(4)) {
+            write(&self.disks, pair, vec![0; 2 * 4096]);
+        }
     }
 
     /// Opens the store, and looks whether what it holds may be.

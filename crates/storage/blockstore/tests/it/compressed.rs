@@ -100,7 +100,7 @@ fn without_compression_a_store_is_as_before_and_with_it_the_superblock_says_so()
         number(&newest.expect("there are two"), 12)
     };
     let data = vec![7; 256 << 10];
-    let mut h = opened(&mut sim(None));
+    let mut h = opened(&mut Sim { copies: false, ..sim(None) });
     h.commit(|t| t.write(pg(), &object("a"), 0, data.clone().into()));
     assert_eq!((features(&mut h), h.statfs().data_bytes), (0, 256 * KIB));
     // Switched on while it is open: what is written from then on is compressed, at once.

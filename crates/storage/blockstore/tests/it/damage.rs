@@ -12,7 +12,9 @@ use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
 const LOG_BYTES: u64 = 256 << 10;
 const SUPERBLOCKS: u64 = 4096;
-const BLOCKS: u64 = SUPERBLOCKS + 2 * 4096 + LOG_BYTES;
+const LOG: u64 = SUPERBLOCKS + 2 * 4096;
+const COPIES: u64 = LOG + LOG_BYTES;
+const BLOCKS: u64 = COPIES + 2 * 4096;
 
 fn pg() -> CollectionId {
     CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into())
@@ -192,13 +194,14 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
         let data = places.contains(&first);
         let kind = match first {
             0 => "label",
-            SUPERBLOCKS.. if first < SUPERBLOCKS + 8192 => "superblock",
-            _ if first < BLOCKS => "log",
+            _ if first < LOG => "superblock",
+            _ if first < COPIES => "log",
+            _ if first < BLOCKS => "copy of a superblock",
             _ if data => "data",
             _ => "page or data",
         };
         let zero = before.iter().all(|byte| *byte == 0);
-        let one_in = if matches!(kind, "label" | "superblock") { 1 } else { 8 };
+        let one_in = if matches!(kind, "log" | "data" | "page or data") { 8 } else { 1 };
         if zero || !random.one_in(one_in) {
             continue;
         }
@@ -215,12 +218,24 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
     let count = |kind, noticed| by_kind.get(&(kind, noticed)).copied().unwrap_or(0);
     assert_eq!((count("label", Noticed::Opening), count("label", Noticed::Nothing)), (1, 0), "{by_kind:?}");
-    // Each superblock has two copies.
+    // Each superblock has two halves.
     assert_eq!(count("superblock", Noticed::Nothing), 2, "{by_kind:?}");
+    assert_eq!(count("copy of a superblock", Noticed::Nothing), 2, "{by_kind:?}");
     assert!(count("log", Noticed::Opening) > 0, "{by_kind:?}");
     assert!(count("data", Noticed::Reading) > 2 && count("data", Noticed::Nothing) == 0, "{by_kind:?}");
     let pages = count("page or data", Noticed::Checking) + count("page or data", Noticed::Opening);
     assert!(pages > 0, "{by_kind:?}");
+}
+
+/// Both pairs of superblocks.
+fn superblocks_of(disks: &SimDisks) -> [Vec<u8>; 2] {
+    [SUPERBLOCKS, COPIES].map(|at| disks.visible(DeviceId::Data, at, 2 * 4096))
+}
+
+fn restore_superblocks(disks: &SimDisks, superblocks: &[Vec<u8>; 2]) {
+    for (at, pair) in [SUPERBLOCKS, COPIES].into_iter().zip(superblocks) {
+        write(disks, at, pair.clone());
+    }
 }
 
 /// A shard that is refused is one that nothing was written to: not even the superblock that an opening writes.
@@ -240,13 +255,13 @@ fn an_opening_that_is_refused_has_written_nothing() {
     drop(h.take());
     disks.close();
     let all = |disks: &SimDisks| disks.visible(DeviceId::Data, 0, size as usize);
-    let superblocks = disks.visible(DeviceId::Data, SUPERBLOCKS, (BLOCKS - LOG_BYTES - SUPERBLOCKS) as usize);
+    let superblocks = superblocks_of(&disks);
     let (mut of_tree, mut of_collections) = (0, 0);
     for first in (BLOCKS..size).step_by(BLOCK as usize) {
         disks.flip_bit(DeviceId::Data, first + 20, 3);
         let (before, writes) = (all(&disks), disks.counts(DeviceId::Data).writes);
         match factory.try_open(&disks).err() {
-            None => write(&disks, SUPERBLOCKS, superblocks.clone()),
+            None => restore_superblocks(&disks, &superblocks),
             Some(refused) => {
                 assert!(all(&disks) == before, "byte {first}: {refused}, and something was written");
                 assert_eq!(disks.counts(DeviceId::Data).writes, writes, "byte {first}: {refused}");
@@ -267,7 +282,7 @@ fn an_opening_that_is_refused_has_written_nothing() {
 /// The units of the log that hold something.
 fn units(disks: &SimDisks) -> Vec<u64> {
     let used = |at: &u64| disks.visible(DeviceId::Data, *at, UNIT as usize).iter().any(|byte| *byte != 0);
-    (BLOCKS - LOG_BYTES..BLOCKS).step_by(UNIT as usize).filter(used).collect()
+    (LOG..COPIES).step_by(UNIT as usize).filter(used).collect()
 }
 
 const UNIT: u64 = 512;
@@ -278,12 +293,12 @@ fn a_log_that_lost_its_tail_since_it_was_closed_in_order_is_refused() {
     let (factory, disks, want, _) = filled(true);
     let units = units(&disks);
     let before: Vec<_> = units.iter().map(|at| disks.visible(DeviceId::Data, *at, UNIT as usize)).collect();
-    let superblocks = disks.visible(DeviceId::Data, SUPERBLOCKS, 2 * 4096);
+    let superblocks = superblocks_of(&disks);
     let restore = |units: &[u64], contents: &[Vec<u8>]| {
         for (at, bytes) in units.iter().zip(contents) {
             write(&disks, *at, bytes.clone());
         }
-        write(&disks, SUPERBLOCKS, superblocks.clone());
+        restore_superblocks(&disks, &superblocks);
     };
     assert_eq!(noticed(&factory, &disks, &want, "undamaged"), Noticed::Nothing);
     let mut lost = 0;
@@ -303,7 +318,7 @@ fn a_log_that_lost_its_tail_since_it_was_closed_in_order_is_refused() {
 #[test]
 fn a_log_of_an_earlier_time_is_refused() {
     let (factory, disks, ..) = filled(true);
-    let log = |disks: &SimDisks| disks.visible(DeviceId::Data, BLOCKS - LOG_BYTES, LOG_BYTES as usize);
+    let log = |disks: &SimDisks| disks.visible(DeviceId::Data, LOG, LOG_BYTES as usize);
     let earlier = log(&disks);
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     h.commit(|t| t.write(pg(), &object(1), 0, vec![7; 1000].into()));
@@ -312,11 +327,11 @@ fn a_log_of_an_earlier_time_is_refused() {
     drop(store);
     disks.close();
     let later = log(&disks);
-    write(&disks, BLOCKS - LOG_BYTES, earlier);
+    write(&disks, LOG, earlier);
     let refused = factory.try_open(&disks).err();
     assert!(matches!(refused, Some(OpenError::Log { .. })), "{refused:?}");
     disks.close();
-    write(&disks, BLOCKS - LOG_BYTES, later);
+    write(&disks, LOG, later);
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     let read = contents(&mut h, 1).expect("it is there");
     assert!(matches!(&read[0], ReadOutcome::Data(data) if data.to_vec()[..1000] == [7; 1000]));

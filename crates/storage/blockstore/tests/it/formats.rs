@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::common::shards::{Shards, Whole};
-use crate::common::{Sim, check, forced, perform};
+use crate::common::{Sim, check, forced, perform, write};
 use blockdev::sim::SimDisks;
 use blockdev::{DeviceId, Durability, Op};
-use blockstore::{FORMAT, Options};
+use blockstore::{FORMAT, OpenError, Options};
 use buffer::Piece;
 use store::conformance::{Factory, Harness};
 use store::{
@@ -26,8 +26,14 @@ fn object(name: &str, hash: u32) -> GHObject {
     HObject::head(PoolId(1), "a namespace".into(), Name::new(), name.into(), hash).into()
 }
 
+/// Stores whose superblocks are written once each.
 fn factory() -> Sim {
-    Sim { clean: false, ..Sim::new(Options::default(), LOG_BYTES) }
+    Sim { clean: false, copies: false, ..Sim::new(Options::default(), LOG_BYTES) }
+}
+
+/// Stores whose superblocks have copies.
+fn with_copies() -> Sim {
+    Sim { copies: true, ..factory() }
 }
 
 fn path(name: &str) -> PathBuf {
@@ -60,8 +66,8 @@ fn version(n: u64) -> EVersion {
 const HINT: AllocHint = AllocHint { object_size: 4 << 20, write_size: 8192, flags: 5 };
 
 /// A store with something of everything that the format has, part of it only in the log.
-fn write_store() -> SimDisks {
-    let (factory, disks) = (factory(), disks_with(SIZE_BYTES, &[]));
+fn write_store(factory: &Sim) -> SimDisks {
+    let disks = disks_with(SIZE_BYTES, &[]);
     factory.make(&disks, factory.label(SIZE_BYTES));
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     let (a, b, large) = (object("a", 0), object("b", 2), object("large", 1));
@@ -163,11 +169,46 @@ fn keep(name: &str, disks: &SimDisks, size_bytes: u64) {
 
 #[test]
 fn stores_of_every_format_are_opened_and_hold_what_was_written() {
-    keep(&FORMAT.to_string(), &write_store(), SIZE_BYTES);
+    keep(&FORMAT.to_string(), &write_store(&factory()), SIZE_BYTES);
     for format in 1..=FORMAT {
         read_store(&kept(&format.to_string(), SIZE_BYTES), format);
     }
-    read_store(&write_store(), FORMAT);
+    read_store(&write_store(&factory()), FORMAT);
+}
+
+/// Where a store has its two pairs of superblocks.
+const PAIRS: [u64; 2] = [4096, 4096 + 2 * 4096 + LOG_BYTES];
+
+#[test]
+fn stores_with_copies_of_their_superblocks_are_opened_and_hold_what_was_written() {
+    keep("1-copies", &write_store(&with_copies()), SIZE_BYTES);
+    for disks in [|| kept("1-copies", SIZE_BYTES), || write_store(&with_copies())] {
+        read_store(&disks(), FORMAT);
+        for pair in PAIRS {
+            let disks = disks();
+            write(&disks, pair, vec![0; 2 * 4096]);
+            read_store(&disks, FORMAT);
+        }
+        let disks = disks();
+        PAIRS.into_iter().for_each(|pair| write(&disks, pair, vec![0; 2 * 4096]));
+        assert!(matches!(factory().try_open(&disks).err(), Some(OpenError::NoSuperblock { shard: 0, .. })));
+    }
+}
+
+/// A store that was written once is written once ever after, by this build too.
+#[test]
+fn a_store_without_copies_goes_on_without_them() {
+    let disks = kept(&FORMAT.to_string(), SIZE_BYTES);
+    let label = disks.visible(DeviceId::Data, 0, 4096);
+    for _ in 0..3 {
+        read_store(&disks, FORMAT);
+        disks.close();
+    }
+    assert!(disks.visible(DeviceId::Data, 0, 4096) == label);
+    for at in [4096, 8192] {
+        // Behind checksum, length and magic.
+        assert_eq!(disks.visible(DeviceId::Data, at + 12, 8), [0; 8], "its features");
+    }
 }
 
 /// Objects compressed by each algorithm, and the seed of what they hold.

@@ -18,7 +18,7 @@ use crate::common::{Sim, Simulated};
 
 const LOG_BYTES: u64 = 256 << 10;
 /// Where data and pages begin: behind the label, the superblocks and the log.
-const BLOCKS: u64 = 4096 + 2 * 4096 + LOG_BYTES;
+const BLOCKS: u64 = 4096 + 2 * 4096 + LOG_BYTES + 2 * 4096;
 const SIZE: u64 = 4 << 20;
 const OBJECTS: u64 = 24;
 /// Rounds, each ended by closing the store.

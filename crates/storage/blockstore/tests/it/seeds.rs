@@ -50,7 +50,7 @@ fn play(seed: u64) {
         algorithm.map(|algorithm| forced(algorithm, one_of(&[64 << 10, 16 << 10, 8 << 10], 3)));
     factory.clean = false;
     // Those are to fail as they did.
-    factory.seals = !KEPT.contains(&seed);
+    (factory.seals, factory.copies) = (!KEPT.contains(&seed), !KEPT.contains(&seed));
     factory.seed = seed << 20;
     let shape = Shape {
         collections_one_in: one_of(&[6, 20], 1),

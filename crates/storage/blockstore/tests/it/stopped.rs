@@ -10,7 +10,7 @@ use crate::common::{Sim, Simulated};
 
 const LOG_BYTES: u64 = 256 << 10;
 /// Where data and pages begin: behind the label, the superblocks and the log.
-const BLOCKS: u64 = 4096 + 2 * 4096 + LOG_BYTES;
+const BLOCKS: u64 = 4096 + 2 * 4096 + LOG_BYTES + 2 * 4096;
 const OBJECTS: u32 = 12;
 
 fn pg() -> CollectionId {

@@ -1,5 +1,5 @@
-//! The newest superblock may be lost whole: what was acknowledged since the one before is there or can't be read, or the store is
-//! refused.
+//! The newest superblock may be lost whole. Where each is written twice, nothing is lost with one of them, or with both of a pair.
+//! Where it is written once, what was acknowledged since the one before is there or can't be read, or the store is refused.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,32 @@ struct History {
     acknowledged: BTreeMap<u32, Vec<u8>>,
 }
 
+/// Each superblock is in one place.
+fn once() -> Sim {
+    Sim { copies: false, ..Sim::new(Options::default(), LOG_BYTES) }
+}
+
+/// Each superblock is in two places.
+fn twice(log_apart: bool) -> Sim {
+    Sim { log_apart, ..Sim::new(Options::default(), LOG_BYTES) }
+}
+
 impl History {
+    /// A store that was used and closed some times.
+    fn new(mut factory: Sim, seed: u64) -> (Self, SimDisks) {
+        let mut h = Harness::new(factory.fresh(8 << 20), factory.properties());
+        h.commit(|t| t.create_collection(pg(), 0));
+        let Simulated { store, disks } = h.take();
+        drop(store);
+        disks.close();
+        let mut history = Self { factory, random: SplitMix64::new(seed), acknowledged: BTreeMap::new() };
+        for _ in 0..3 {
+            let writes = [0, 1, 5, 60, 400][history.random.below(5) as usize];
+            history.use_it(&disks, writes);
+        }
+        (history, disks)
+    }
+
     fn write(&mut self, h: &mut Harness<Simulated>) {
         let n = self.random.below(12) as u32;
         let len = [300, 5_000, 40_000][self.random.below(3) as usize];
@@ -83,15 +108,147 @@ impl History {
     }
 }
 
+/// The generation of a superblock.
+fn generation(disks: &SimDisks, place: u64) -> u64 {
+    // Both halves have it behind checksum, length, magic, features, store and shard.
+    let bytes = disks.visible(DeviceId::Data, place + 32, 8);
+    u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+}
+
+/// Where the newer superblock of the first pair is.
+fn newest_of_first(disks: &SimDisks) -> u64 {
+    let places = [SUPERBLOCKS, SUPERBLOCKS + 4096];
+    places.into_iter().max_by_key(|place| generation(disks, *place)).expect("two")
+}
+
 /// Zeros where the newest superblock is; returns where that is.
 fn lose_newest(disks: &SimDisks) -> u64 {
-    let of = |place| disks.visible(DeviceId::Data, place, 4096);
-    // Both copies have the generation behind checksum, length, magic, features, store and shard.
-    let generation = |bytes: &[u8]| u64::from_le_bytes(bytes[32..40].try_into().expect("8 bytes"));
-    let places = [SUPERBLOCKS, SUPERBLOCKS + 4096];
-    let newest = places.into_iter().max_by_key(|place| generation(&of(*place))).expect("two");
+    let newest = newest_of_first(disks);
     write(disks, newest, vec![0; 4096]);
     newest
+}
+
+/// Where the newest superblock of all is in the first pair, and whether it is in both.
+fn newest_of(disks: &SimDisks, factory: &Sim) -> (u64, bool) {
+    let newer = |n: u64| {
+        let places = [SUPERBLOCKS, copies(factory)].map(|pair| generation(disks, pair + n * 4096));
+        (places[0].max(places[1]), n, places[0] == places[1])
+    };
+    let (_, n, in_both) = newer(0).max(newer(1));
+    (SUPERBLOCKS + n * 4096, in_both)
+}
+
+/// Where a store has the copies of its superblocks.
+fn copies(factory: &Sim) -> u64 {
+    SUPERBLOCKS + 2 * 4096 + if factory.log_apart { 64 << 10 } else { LOG_BYTES }
+}
+
+#[test]
+fn a_superblock_that_is_lost_in_one_place_is_read_from_the_other() {
+    // Else the process was killed while it was written.
+    let mut in_both = 0;
+    for seed in 0..200 {
+        let (mut history, disks) = History::new(twice(seed % 2 == 0), seed);
+        let factory = history.factory.clone();
+        let (first, second) = (SUPERBLOCKS, copies(&factory));
+        let (newest, is_in_both) = newest_of(&disks, &factory);
+        in_both += u32::from(is_in_both);
+        let lost: Vec<u64> = match seed / 2 % 4 {
+            0 => vec![newest],
+            1 => vec![newest - first + second],
+            2 => vec![first, first + 4096],
+            _ => vec![second, second + 4096],
+        };
+        lost.iter().for_each(|place| write(&disks, *place, vec![0; 4096]));
+        let what = format!("seed {seed}, {lost:?} lost");
+        let mut simulated = factory.try_open(&disks).unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(simulated.store.unread_superblocks(), lost, "{what}");
+        check(&mut simulated, &what);
+        let mut h = Harness::new(simulated, factory.properties());
+        assert_eq!(history.verify(&mut h, &what), 0, "{what}");
+        drop(h.take());
+        disks.close();
+        // What is written next is in both places; two openings write each place anew.
+        for pair in [first, second] {
+            lose_pair_and_open(&mut history, &disks, pair, &what);
+        }
+        (0..2).for_each(|_| drop(factory.open(&disks)));
+        let mut simulated = factory.open(&disks);
+        assert_eq!(simulated.store.unread_superblocks(), [0; 0], "{what}");
+        check(&mut simulated, &what);
+    }
+    assert!(in_both > 150, "{in_both}");
+}
+
+/// Uses the store, loses a pair of superblocks, and finds everything.
+fn lose_pair_and_open(history: &mut History, disks: &SimDisks, pair: u64, what: &str) {
+    let factory = history.factory.clone();
+    history.use_it(disks, 20);
+    write(disks, pair, vec![0; 2 * 4096]);
+    let mut simulated = factory.try_open(disks).unwrap_or_else(|e| panic!("{what}, then {pair}: {e}"));
+    check(&mut simulated, what);
+    let mut h = Harness::new(simulated, factory.properties());
+    assert_eq!(history.verify(&mut h, what), 0, "{what}, then {pair}");
+    drop(h.take());
+    disks.close();
+}
+
+/// Both of the newest superblock's places are lost: it is as if each were written once.
+#[test]
+fn a_newest_superblock_that_was_lost_in_both_places_is_missed_or_makes_no_difference() {
+    let (mut refused, mut whole) = (0, 0);
+    for seed in 0..100 {
+        let (history, disks) = History::new(twice(seed % 2 == 0), seed);
+        let factory = history.factory.clone();
+        let (newest, _) = newest_of(&disks, &factory);
+        let lost = [newest, newest - SUPERBLOCKS + copies(&factory)];
+        lost.into_iter().for_each(|place| write(&disks, place, vec![0; 4096]));
+        match factory.try_open(&disks) {
+            Ok(simulated) => {
+                assert_eq!(simulated.store.unread_superblocks(), lost, "seed {seed}");
+                let mut h = Harness::new(simulated, factory.properties());
+                whole += usize::from(history.verify(&mut h, &format!("seed {seed}")) == 0);
+            }
+            Err(OpenError::Log { error: WalError::Outdated { .. }, .. }) => refused += 1,
+            Err(OpenError::WithoutSuperblock { at, .. }) => assert_eq!(at, newest, "seed {seed}"),
+            Err(OpenError::Log { error: WalError::Corrupt { .. }, .. }) => {}
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+    }
+    assert!(refused > 10 && whole > 10, "{refused} refused, {whole} whole");
+}
+
+/// A device that can't read a place fails the opening only if nothing else says what was there.
+#[test]
+fn a_place_that_the_device_can_not_read_counts_as_lost_where_there_is_another() {
+    for seed in 0..40 {
+        let (history, disks) = History::new(twice(seed % 2 == 0), seed);
+        let factory = history.factory.clone();
+        // In the middle of a block, too: a sector is what a device loses.
+        let lose = |place: u64| {
+            let sector = place + seed % 8 * 512;
+            disks.fail_reads(DeviceId::Data, sector..sector + 512);
+        };
+        let newest = || newest_of(&disks, &factory).0;
+        for pair in [SUPERBLOCKS, copies(&factory)] {
+            let place = newest() - SUPERBLOCKS + pair;
+            lose(place);
+            let opened = factory.try_open(&disks).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            assert_eq!(opened.store.unread_superblocks(), [place], "seed {seed}");
+            let mut h = Harness::new(opened, factory.properties());
+            assert_eq!(history.verify(&mut h, &format!("seed {seed}")), 0);
+            drop(h.take());
+            disks.heal(DeviceId::Data);
+            disks.close();
+            drop(factory.open(&disks));
+            disks.close();
+        }
+        [newest(), newest() - SUPERBLOCKS + copies(&factory)].into_iter().for_each(lose);
+        let writes = disks.counts(DeviceId::Data).writes;
+        let refused = factory.try_open(&disks).err();
+        assert!(matches!(refused, Some(OpenError::Device(_))), "seed {seed}: {refused:?}");
+        assert_eq!(disks.counts(DeviceId::Data).writes, writes, "nothing is written over it");
+    }
 }
 
 #[test]
@@ -99,22 +256,12 @@ fn a_newest_superblock_that_was_lost_is_missed_or_makes_no_difference() {
     let (mut refused, mut saved, mut over, mut whole, mut in_part) = (0, 0, 0, 0, 0);
     for seed in 0..200 {
         let what = format!("seed {seed}");
-        let mut factory = Sim::new(Options::default(), LOG_BYTES);
-        let mut h = Harness::new(factory.fresh(8 << 20), factory.properties());
-        h.commit(|t| t.create_collection(pg(), 0));
-        let Simulated { store, disks } = h.take();
-        drop(store);
-        disks.close();
-        let mut history = History { factory, random: SplitMix64::new(seed), acknowledged: BTreeMap::new() };
-        for _ in 0..3 {
-            let writes = [0, 1, 5, 60, 400][history.random.below(5) as usize];
-            history.use_it(&disks, writes);
-        }
+        let (mut history, disks) = History::new(once(), seed);
         let lost = lose_newest(&disks);
         let factory = history.factory.clone();
         match factory.try_open(&disks) {
             Ok(simulated) => {
-                assert_eq!(simulated.store.state().unread_superblock, Some(lost), "{what}");
+                assert_eq!(simulated.store.unread_superblocks(), [lost], "{what}");
                 let mut h = Harness::new(simulated, factory.properties());
                 match history.verify(&mut h, &what) {
                     0 => whole += 1,
@@ -126,7 +273,7 @@ fn a_newest_superblock_that_was_lost_is_missed_or_makes_no_difference() {
                 // It goes on as if nothing had happened.
                 history.use_it(&disks, 5);
                 let mut simulated = factory.open(&disks);
-                assert_eq!(simulated.store.state().unread_superblock, None, "{what}");
+                assert_eq!(simulated.store.unread_superblocks(), [0; 0], "{what}");
                 check(&mut simulated, &what);
                 history.verify(&mut Harness::new(simulated, factory.properties()), &what);
             }
@@ -157,7 +304,7 @@ fn a_newest_superblock_that_was_lost_is_missed_or_makes_no_difference() {
 /// A checkpoint's superblock leaves nothing in the log that says of it, and what was written since may lie where the tree before was.
 #[test]
 fn where_the_tree_is_gone_a_superblock_that_was_lost_is_named_as_the_reason() {
-    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut factory = once();
     let mut h = Harness::new(factory.fresh(4 << 20), factory.properties());
     h.commit(|t| t.create_collection(pg(), 0));
     h.commit(|t| t.touch(pg(), &object(1)));

@@ -40,6 +40,8 @@ pub struct Sim {
     pub durable_flushes: bool,
     /// The log has a device of its own.
     pub log_apart: bool,
+    /// Each superblock is written twice.
+    pub copies: bool,
     /// The compression that is set in every store that is opened, for all pools; `None`: as the store has it.
     pub compression: Option<Compression>,
     /// Some crashes come while the store is closed in order, or right after that.
@@ -58,6 +60,7 @@ impl Sim {
             clean: true,
             durable_flushes: false,
             log_apart: false,
+            copies: true,
             compression: None,
             seals: true,
             left_out: None,
@@ -104,8 +107,21 @@ impl Sim {
             log_bytes: self.log_bytes,
             log_unit_bytes: self.block_bytes,
             log_apart: self.log_apart,
+            copies: self.copies,
             owner: b"a test".to_vec(),
         }
+    }
+
+    /// Bytes for copies of a shard's superblocks.
+    pub fn copies_bytes(&self) -> u64 {
+        let between = if self.log_apart { 64 << 10 } else { 0 };
+        if self.copies { between + 2 * 4096 } else { 0 }
+    }
+
+    /// One of the two pairs of superblocks of the store that was made last, always the same.
+    fn bad_pair(&self) -> u64 {
+        let between = if self.log_apart { 64 << 10 } else { self.log_bytes };
+        4096 + if self.seed % 2 == 0 { 0 } else { 2 * 4096 + between }
     }
 
     pub fn make(&self, disks: &SimDisks, label: Label) {
@@ -258,7 +274,7 @@ impl Factory for Sim {
     fn fresh(&mut self, bytes_total: u64) -> Simulated {
         self.seed += 1;
         let blocks = bytes_total / 4096;
-        let size_bytes = bytes_total + (blocks / 256 + 128) * 4096 + self.log_bytes;
+        let size_bytes = bytes_total + (blocks / 256 + 128) * 4096 + self.log_bytes + self.copies_bytes();
         let disks = self.disks(size_bytes);
         self.make(&disks, self.label(size_bytes));
         self.open(&disks)
@@ -302,6 +318,9 @@ impl Factory for Sim {
         disks.reseed(seed);
         self.devices().for_each(|device| disks.heal(device));
         disks.power_loss();
+        if self.copies && (seed >> 10) % 4 == 0 {
+            write(&disks, self.bad_pair(), vec![0; 2 * 4096]);
+        }
         // A second power loss while the store is opened: any part of the opening was done.
         let mut opener = Opener::new(disks.open(), 0, self.options).unwrap();
         let mut now = UTime { sec: 2, nsec: 0 };

@@ -67,7 +67,7 @@ impl Shards {
     /// 1 MiB is the least that a shard has for blocks, and by which it grows.
     pub fn least_bytes(&self) -> u64 {
         let log_bytes = if self.sim.log_apart { 0 } else { self.sim.log_bytes };
-        4096 + u64::from(self.shards) * (8192 + log_bytes + (1 << 20))
+        4096 + u64::from(self.shards) * (8192 + log_bytes + self.sim.copies_bytes() + (1 << 20))
     }
 
     /// Makes a store that grows twice to this size.
@@ -130,7 +130,8 @@ impl Factory for Shards {
     fn fresh(&mut self, bytes_total: u64) -> Whole {
         self.sim.seed += 1;
         let blocks = bytes_total / 4096;
-        let of_shard = bytes_total + (blocks / 256 + 128) * 4096 + self.sim.log_bytes;
+        let of_shard =
+            bytes_total + (blocks / 256 + 128) * 4096 + self.sim.log_bytes + self.sim.copies_bytes();
         let size_bytes = 4096 + of_shard * u64::from(self.shards);
         let label = self.label(size_bytes);
         let disks = self.sim.disks_for(&label);
