@@ -15,7 +15,7 @@ use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 use crate::common::{Sim, Simulated, write};
 
 /// Lives of each store: those with a barrier left out show it in one of them.
-const SEEDS: u64 = 1024;
+const SEEDS: u64 = 512;
 
 const SIZE: u64 = 4 << 20;
 /// So small that records soon lie where those before a checkpoint did.
@@ -70,10 +70,12 @@ fn refused(what: &str) -> impl Fn(StoreError) -> String {
 
 impl Life {
     fn new(seed: u64, left_out: Option<Barrier>) -> Self {
-        let options =
-            Options { prefer_deferred_bytes: 16 << 10, cache_bytes: 64 << 10, ..Options::default() };
         let durable_flushes = seed % 4 == 3;
         let (log_apart, copies) = (seed % 2 == 0, seed / 4 % 2 == 1);
+        // So slow that the log goes on over what the superblock before keeps, while the next checkpoint has yet to flush.
+        let pages_per_turn = if copies { 1 } else { Options::default().pages_per_turn };
+        let (prefer_deferred_bytes, cache_bytes) = (16 << 10, 64 << 10);
+        let options = Options { prefer_deferred_bytes, cache_bytes, pages_per_turn, ..Options::default() };
         let sim = Sim::new(options, LOG);
         let factory = Sim { log_apart, copies, durable_flushes, left_out, seed: seed << 20, ..sim };
         let second = FIRST_PAIR + 2 * 4096 + if log_apart { 64 << 10 } else { LOG };
