@@ -124,6 +124,47 @@ fn logs_are_in_one_place_or_the_other_and_empty_whenever_power_is_lost_while_the
     }
 }
 
+/// Where superblocks have their copies does not depend on where the logs are.
+#[test]
+fn a_shard_whose_log_has_moved_finds_the_copies_of_its_superblocks() {
+    let (of, disks, mut h) = made();
+    for (n, to) in [true, false].into_iter().enumerate() {
+        of.close_clean(h.take());
+        assert_eq!(of.change(&disks, usize::MAX, |opener| opener.moving_log(to)), Ok(true));
+        disks.close();
+        lose_superblocks(&disks, &beside(&of));
+        h = Harness::new(of.open(&disks, "moved"), of.properties());
+        assert_eq!(apart(&mut h), [to; SHARDS as usize]);
+        write(&mut h, n);
+        expect(&mut h, n, "moved");
+    }
+}
+
+/// Zeros in place of each shard's first pair of superblocks.
+fn lose_superblocks(disks: &SimDisks, label: &Label) {
+    for shard in 0..label.shards {
+        let at = label.shard(shard).expect("it is there").superblocks;
+        crate::common::write(disks, at, vec![0; 2 * 4096]);
+    }
+}
+
+#[test]
+fn a_store_that_has_grown_finds_the_copies_of_its_superblocks() {
+    let of = Shards { sim: Sim::new(Options::default(), 256 << 10), shards: SHARDS, grown: true };
+    let disks = of.sim.disks_for(&of.label(BYTES));
+    of.make_grown(&disks, BYTES);
+    let mut h = Harness::new(of.open(&disks, "new"), of.properties());
+    pgs(&mut h).into_iter().for_each(|c| h.commit(|t| t.create_collection(c, 0)));
+    (0..12).for_each(|n| write(&mut h, n));
+    drop(h.take());
+    disks.close();
+    lose_superblocks(&disks, &of.label(of.least_bytes()));
+    let mut h = Harness::new(of.open(&disks, "grown"), of.properties());
+    let ends: Vec<_> = h.store().store.handles().iter().map(|handle| handle.ends().len()).collect();
+    assert_eq!(ends, [2; SHARDS as usize]);
+    expect(&mut h, 11, "grown");
+}
+
 #[test]
 fn a_log_that_is_not_empty_or_has_nowhere_to_go_stays() {
     let (of, disks, mut h) = made();
