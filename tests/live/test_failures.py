@@ -276,11 +276,12 @@ def test_a_log_that_was_lost_after_a_stop_in_order_is_noticed(t):
 
 
 def test_a_newest_superblock_that_was_lost_is_noticed(t):
-    """Without it, all that was written since the one before would not count."""
+    """Without it, and without its copy, all that was written since the one before would not count."""
     cluster = t.cluster("--osds", "1", "--store", "block")
     client = t.client(cluster)
     filled(client)
     loligo(cluster, "stop", cluster.dir)
+    label = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))["osd.0"]["label"]
     cluster.up()
     client.rados("-p", "p", "put", "later", "/etc/hostname")
     cluster.kill(signal.SIGKILL)
@@ -290,8 +291,11 @@ def test_a_newest_superblock_that_was_lost_is_noticed(t):
             f.seek(place + 32)
             return int.from_bytes(f.read(8), "little")
 
-        f.seek(max((4096, 8192), key=generation))
-        f.write(bytes(4096))
+        newest = max((4096, 8192), key=generation)
+        # The copies are behind the log.
+        for place in (newest, newest + 2 * 4096 + label["log_bytes"]):
+            f.seek(place)
+            f.write(bytes(4096))
     said = loligo(cluster, "up", "--dir", cluster.dir, "--port", "0", code=1)
     expect("shard 0" in said and "the newest superblock was lost" in said, said)
     # All that was acknowledged can be saved.
