@@ -46,7 +46,8 @@ pub fn fsck(
             None => Some(Vec::new()),
         });
         if let Some(handle) = store.store().handles().get_mut(shard as usize) {
-            let notes = unread_superblocks(handle.inner());
+            let mut notes = unread_superblocks(handle.inner());
+            notes.extend(read_by_copy(handle.inner()));
             found.notes.extend(notes.into_iter().map(|note| format!("shard {shard}: {note}")));
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
@@ -77,6 +78,16 @@ pub(crate) fn unread_superblocks(shard: &BlockStore<Queue>) -> Vec<String> {
         )
     };
     shard.unread_superblocks().iter().map(note).collect()
+}
+
+/// What is to be said of pages of the tree of which only the copies can be read.
+pub(crate) fn read_by_copy(shard: &BlockStore<Queue>) -> Option<String> {
+    let what = match shard.state().read_by_copy {
+        0 => return None,
+        1 => "a page of the tree".to_owned(),
+        pages => format!("{pages} pages of the tree"),
+    };
+    Some(format!("{what} can be read by a copy alone: the next checkpoint writes it in two places again"))
 }
 
 /// Reads a collection, also before and behind what can't be read of its list.

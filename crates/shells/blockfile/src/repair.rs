@@ -1,9 +1,10 @@
 //! Mending the metadata of a store that is not in use.
 
-use blockstore::Checker;
+use blockstore::{BlockStore, Checker};
 use store::{ObjectStore, StoreError};
 
 use crate::blocking::Blocking;
+use crate::fsck::read_by_copy;
 use crate::store::BlockFileStore;
 
 /// What a check found, and what of it is there no more.
@@ -34,21 +35,27 @@ pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError
 
 fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Mended, StoreError> {
     let (checker, before) = checked(store, shard);
-    if before.is_empty() || !checker.can_repair() {
+    let note = store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner()));
+    if before.is_empty() && note.is_none() || !checker.can_repair() {
         return Ok(Mended { mended: Vec::new(), left: before });
     }
-    store.drive(|store, _| {
-        store.handles().get_mut(shard).map_or(Some(Ok(())), |h| checker.repair(h.inner()))
-    })?;
+    if !before.is_empty() {
+        store.drive(|store, _| {
+            store.handles().get_mut(shard).map_or(Some(Ok(())), |h| checker.repair(h.inner()))
+        })?;
+    }
     // What is in the tree is what every opening finds.
     if let Some(handle) = store.store().handles().get_mut(shard) {
         handle.inner().request_checkpoint();
     }
+    let is_done = |store: &mut BlockStore<_>| store.is_clean() && !store.has_checkpoint();
     store.drive(|store, _| {
-        store.handles().get_mut(shard).is_none_or(|handle| handle.inner().is_clean()).then_some(())
+        store.handles().get_mut(shard).is_none_or(|handle| is_done(handle.inner())).then_some(())
     });
     let (_, left) = checked(store, shard);
-    let mended = before.into_iter().filter(|problem| !left.contains(problem)).collect();
+    let is_left = store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner()));
+    let renewed = note.filter(|_| is_left.is_none());
+    let mended = before.into_iter().filter(|problem| !left.contains(problem)).chain(renewed).collect();
     Ok(Mended { mended, left })
 }
 

@@ -13,6 +13,7 @@ use store::{
 };
 use types::{PoolId, UTime};
 
+use crate::fsck::read_by_copy;
 use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
@@ -41,6 +42,8 @@ pub struct BlockFileShard {
     name: String,
     /// The latest time that the store knows.
     now: UTime,
+    /// Pages that were read by their copies, as far as the log was told.
+    read_by_copy: u64,
     /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
     _held: Held,
 }
@@ -53,7 +56,7 @@ impl BlockFileShard {
         now: UTime,
         held: Held,
     ) -> Self {
-        Self { store, room: None, growing: None, event, name, now, _held: held }
+        Self { store, room: None, growing: None, event, name, now, read_by_copy: 0, _held: held }
     }
 
     /// Has the shard's part of the file grow, and shrink, in steps.
@@ -72,6 +75,16 @@ impl BlockFileShard {
     /// no such descriptor, and the waker is called for everything.
     pub fn take_event(&mut self) -> Option<OwnedFd> {
         self.event.take()?.take().ok()
+    }
+
+    fn tell_of_copies(&mut self) {
+        let pages = self.store.state().read_by_copy;
+        if pages > self.read_by_copy
+            && let Some(note) = read_by_copy(&self.store)
+        {
+            tracing::warn!("{}: {note}", self.name);
+        }
+        self.read_by_copy = pages;
     }
 
     /// The pure store, for what its tools ask of it beside the contract.
@@ -139,6 +152,7 @@ impl ObjectStore for BlockFileShard {
         self.grow();
         self.store.turn(self.now);
         self.grow();
+        self.tell_of_copies();
     }
 
     fn deadline(&self) -> Option<UTime> {

@@ -21,6 +21,9 @@ const CALM: usize = 8;
 /// Deferred blocks that are written in place of a page.
 const BLOCKS_PER_STEP: usize = 8;
 
+/// Pages get copies where this part of the free blocks is more than checkpoints may need: a full store has room for what is due.
+const COPIES_SHARE: u64 = 4;
+
 /// What a checkpoint does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -163,13 +166,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         self.checkpoint_wanted = false;
-        if self.log.used_bytes() == 0 && !self.has_to_announce() {
+        if self.log.used_bytes() == 0 && !self.has_to_announce() && self.by_copy.count() == 0 {
             self.empties_log = false;
             return;
         }
         for (region, bytes) in self.space.take_dirty() {
             self.tables.insert(bitmap_key(region), bytes.map(Piece::from));
         }
+        self.renew_pages();
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),
             "one checkpoint at a time"
@@ -277,23 +281,30 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn pass_steps(&mut self) {
+        let needed = self.kept_blocks();
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.waits = false;
         let Some(lowest) = &self.tables.frozen else { return };
+        checkpoint.pass.copies = self.space.free_blocks() / COPIES_SHARE >= needed;
         while self.steps_left > 0 {
             checkpoint.tried = self.tables.pages.clock();
             let step =
                 checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
             let pages = checkpoint.pass.made.len().max(1);
             for made in checkpoint.pass.made.drain(..) {
-                let mut at = 0;
-                for run in &made.ptr.runs {
-                    let bytes = run.count as usize * crate::layout::BLOCK as usize;
-                    let part = made.bytes.slice(at..at + bytes).into();
-                    at += bytes;
-                    let offset = self.layout.block_offset(run.start);
-                    checkpoint.requests +=
-                        self.io.write(Purpose::Checkpoint, offset, &part, Durability::Volatile);
+                for runs in [&made.ptr.runs, &made.ptr.copy] {
+                    let mut at = 0;
+                    for run in runs {
+                        let bytes = run.count as usize * crate::layout::BLOCK as usize;
+                        let part = made.bytes.slice(at..at + bytes).into();
+                        at += bytes;
+                        let offset = self.layout.block_offset(run.start);
+                        checkpoint.requests +=
+                            self.io.write(Purpose::Checkpoint, offset, &part, Durability::Volatile);
+                    }
+                }
+                if !made.ptr.copy.is_empty() {
+                    self.features |= features::PAGE_COPIES;
                 }
                 checkpoint.made_blocks += made.ptr.block_count();
             }
@@ -391,6 +402,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tree_blocks += checkpoint.made_blocks;
         self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
         checkpoint.pass.old.iter().for_each(|ptr| self.space.give_back(ptr.blocks()));
+        checkpoint.pass.old.iter().for_each(|ptr| self.by_copy.forget(ptr));
         self.leftovers.add_pages(checkpoint.pass.old);
         self.log.trim(checkpoint.end);
         self.empties_log &= self.log.used_bytes() > 0;

@@ -82,7 +82,7 @@ fn decode(label: &Label, shard: u32, bytes: &[u8]) -> Result<Superblock, DecodeE
     if (found.store, found.shard) != (label.id, shard) {
         return Err(DecodeError::BadValue { what: "superblock of another store", value: found.store });
     }
-    if found.features & features::COPIES != label.features() & features::COPIES {
+    if found.features & features::SUPERBLOCK_COPIES != label.features() & features::SUPERBLOCK_COPIES {
         let what = "features of a superblock, which its store's label contradicts";
         return Err(DecodeError::BadValue { what, value: found.features });
     }

@@ -91,7 +91,8 @@ fn label_sample() -> Label {
 /// Something for each decoder that it takes, by its number.
 pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let runs = vec![Run { start: 5, count: 2 }];
-    let ptr = PagePtr { runs: runs.clone(), bytes: 5000, crc: 7 };
+    let ptr = PagePtr { runs: runs.clone(), copy: vec![], bytes: 5000, crc: 7 };
+    let copied = PagePtr { copy: vec![Run { start: 8, count: 2 }], ..ptr.clone() };
     let label = label_sample();
     let counters = Counters { next_number: 3, objects: 2, metadata_bytes: 100 };
     let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
@@ -123,6 +124,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (1, ranges.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (2, ptr.encode()),
+        (2, copied.encode()),
         (3, page[..used as usize].to_vec()),
         (4, batch.encode().to_vec()),
         (5, chunk.encode().to_vec()),

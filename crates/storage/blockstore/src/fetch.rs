@@ -1,16 +1,18 @@
 //! What is read from the device: pages of the tree, blocks for transactions, data for reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use blockdev::{DeviceError, DeviceQueue, Done};
 use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, ReadOutcome, StoreError, Token};
 
-use crate::bitmap::runs_of;
+use crate::bitmap::{Run, runs_of};
 use crate::codec::Codec;
 use crate::context::check_block;
-use crate::layout::BLOCK;
-use crate::page::PagePtr;
+use crate::io::Io;
+use crate::layout::{BLOCK, ShardLayout};
+use crate::page::{Page, PagePtr};
 use crate::planted::Bug;
 use crate::read::DataRead;
 use crate::store::{BlockStore, Purpose, io_error};
@@ -28,6 +30,8 @@ pub struct PageRead {
     runs: Vec<Option<Piece>>,
     error: Option<DeviceError>,
     waiters: Vec<Waiter>,
+    /// The page could not be read: what is read is its copy.
+    is_copy: bool,
 }
 
 /// A read of data under way.
@@ -71,10 +75,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let io = &mut self.io;
         let layout = &self.layout;
         self.page_reads.entry(ptr).or_insert_with_key(|ptr| {
-            for (number, run) in ptr.runs.iter().enumerate() {
-                let (offset, bytes) = (layout.block_offset(run.start), u64::from(run.count) * BLOCK);
-                io.read(Purpose::Page(ptr.clone(), number), offset, bytes as usize);
-            }
+            read_runs(io, layout, ptr, &ptr.runs);
             PageRead { runs: vec![None; ptr.runs.len()], ..PageRead::default() }
         })
     }
@@ -153,12 +154,21 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if page.runs.iter().any(Option::is_none) {
             return;
         }
-        let Some(PageRead { runs, error, waiters }) = self.page_reads.remove(&ptr) else { return };
-        let mut bytes = Rope::new();
-        runs.into_iter().flatten().for_each(|run| bytes.push(run));
-        match error {
-            Some(error) => self.tables.pages.on_bad(ptr, io_error("read of a page", &error)),
-            None => self.tables.pages.on_read(ptr, &bytes.to_piece()),
+        let Some(PageRead { runs, error, waiters, is_copy }) = self.page_reads.remove(&ptr) else { return };
+        match page_of(&ptr, runs, error) {
+            Err(_) if !is_copy && !ptr.copy.is_empty() => {
+                read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
+                let runs = vec![None; ptr.copy.len()];
+                self.page_reads.insert(ptr, PageRead { runs, error: None, waiters, is_copy: true });
+                return;
+            }
+            Ok(page) => {
+                if is_copy {
+                    self.by_copy.note(&ptr, &page);
+                }
+                self.tables.pages.insert(ptr, Arc::new(page));
+            }
+            Err(error) => self.tables.pages.on_bad(ptr, error),
         }
         for waiter in waiters {
             match waiter {
@@ -225,6 +235,25 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.ready.push(Completion::Read { token, result });
     }
+}
+
+/// Asks for a page, or for its copy.
+fn read_runs<Q: DeviceQueue>(io: &mut Io<Q, Purpose>, layout: &ShardLayout, ptr: &PagePtr, runs: &[Run]) {
+    for (number, run) in runs.iter().enumerate() {
+        let (offset, bytes) = (layout.block_offset(run.start), u64::from(run.count) * BLOCK);
+        io.read(Purpose::Page(ptr.clone(), number), offset, bytes as usize);
+    }
+}
+
+/// What was read of a page, in its pieces.
+fn page_of(ptr: &PagePtr, runs: Vec<Option<Piece>>, error: Option<DeviceError>) -> Result<Page, StoreError> {
+    if let Some(error) = error {
+        return Err(io_error("read of a page", &error));
+    }
+    let mut bytes = Rope::new();
+    runs.into_iter().flatten().for_each(|run| bytes.push(run));
+    Page::read(ptr, &bytes.to_piece())
+        .map_err(|error| StoreError::Damaged(format!("a page of the tree: {error}")))
 }
 
 /// A read's bytes, if all of them are what was written.

@@ -35,10 +35,14 @@ pub mod features {
 
     /// Each superblock is written twice, and the blocks begin behind the second places: builds without it would take these for
     /// blocks.
-    pub const COPIES: u64 = 32;
+    pub const SUPERBLOCK_COPIES: u64 = 32;
+
+    /// Pages of the tree may have copies, whose place builds without it find no sense in.
+    pub const PAGE_COPIES: u64 = 64;
 
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED | COPIES;
+    pub const KNOWN: u64 =
+        SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED | SUPERBLOCK_COPIES | PAGE_COPIES;
 }
 
 /// "LoligoBS", little-endian.
@@ -136,7 +140,7 @@ impl Label {
         e.put(&part.magic()).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
         e.put(&self.log_bytes).put(&self.log_unit_bytes).put(&self.log_apart).blob(&self.owner);
         if self.copies {
-            e.put(&features::COPIES);
+            e.put(&features::SUPERBLOCK_COPIES);
         }
         sealed(e, LABEL_BYTES as usize)
     }
@@ -163,7 +167,7 @@ impl Label {
         let copies = match d.remaining() {
             0 => false,
             _ => d.get::<u64>().and_then(|features| match features {
-                features::COPIES => Ok(true),
+                features::SUPERBLOCK_COPIES => Ok(true),
                 value => Err(DecodeError::BadValue { what: "features of a block store's label", value }),
             })?,
         };
@@ -177,7 +181,7 @@ impl Label {
     /// What a reader of its superblocks has to know.
     pub fn features(&self) -> u64 {
         let several = if self.shards > 1 { features::SEVERAL_SHARDS } else { 0 };
-        several | if self.copies { features::COPIES } else { 0 }
+        several | if self.copies { features::SUPERBLOCK_COPIES } else { 0 }
     }
 
     /// Whether each shard has a log and some blocks.
@@ -467,7 +471,7 @@ mod tests {
             for part in [Part::Data, Part::Log] {
                 assert_eq!(Label::decode(&label.encode(part), part), Ok(label.clone()));
             }
-            assert_eq!(label.features() & features::COPIES, features::COPIES);
+            assert_eq!(label.features() & features::SUPERBLOCK_COPIES, features::SUPERBLOCK_COPIES);
             let mut end = LABEL_BYTES;
             for shard in 0..shards {
                 let layout = label.shard(shard).expect("it is there");
@@ -493,7 +497,7 @@ mod tests {
         bytes[len] |= 64;
         let sum = crc32c(!0, &bytes[8..8 + len]);
         bytes[..4].copy_from_slice(&sum.to_le_bytes());
-        let value = features::COPIES | 64;
+        let value = features::SUPERBLOCK_COPIES | 64;
         let refused = Label::decode(&bytes, Part::Data);
         assert!(matches!(refused, Err(DecodeError::BadValue { value: v, .. }) if v == value), "{refused:?}");
     }
@@ -506,7 +510,10 @@ mod tests {
             store: 7,
             shard: 1,
             generation: 5,
-            root: Some((2, PagePtr { runs: vec![Run { start: 9, count: 2 }], bytes: 8000, crc: 4 })),
+            root: Some((
+                2,
+                PagePtr { runs: vec![Run { start: 9, count: 2 }], copy: vec![], bytes: 8000, crc: 4 },
+            )),
             counters: Counters { next_number: 3, objects: 2, metadata_bytes: 1000 },
             log: Opening { kept: at(4), sealed: at(3), salt: 2 },
             grown: Grown::No,
@@ -535,8 +542,8 @@ mod tests {
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&64u64).raw(&bytes[20..HALF_BYTES - 8]);
+        e.raw(&bytes[8..12]).put(&128u64).raw(&bytes[20..HALF_BYTES - 8]);
         let newer = sealed(e, HALF_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 64, .. })));
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 128, .. })));
     }
 }

@@ -24,6 +24,7 @@ mod bitmap;
 mod block_index;
 mod block_runs;
 mod block_uses;
+mod by_copy;
 mod cache;
 mod cached_runs;
 mod capacity;

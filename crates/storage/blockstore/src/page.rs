@@ -25,6 +25,8 @@ const PAGE_HEAD_BYTES: usize = 5;
 pub struct PagePtr {
     /// Its blocks in order, at least one.
     pub runs: Vec<Run>,
+    /// The blocks of its copy, if it has one ([`crate::pass`] says which have): as many.
+    pub copy: Vec<Run>,
     /// Bytes used; what is left of the last block is zeros.
     pub bytes: u32,
     /// The crc32c (seed -1) of the bytes used.
@@ -32,18 +34,23 @@ pub struct PagePtr {
 }
 
 impl PagePtr {
+    /// Also those of its copy.
     pub fn blocks(&self) -> impl Iterator<Item = u64> {
-        self.runs.iter().flat_map(|run| run.blocks())
+        self.runs.iter().chain(&self.copy).flat_map(|run| run.blocks())
     }
 
+    /// Also those of its copy.
     pub fn block_count(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.count)).sum()
+        count(&self.runs) + count(&self.copy)
     }
 
     pub fn encode(&self) -> Vec<u8> {
         let mut e = Encoder::new(0);
         e.put(&self.bytes).put(&self.crc);
         put_runs(&mut e, &self.runs);
+        if !self.copy.is_empty() {
+            put_runs(&mut e, &self.copy);
+        }
         e.into_bytes()
     }
 
@@ -52,13 +59,21 @@ impl PagePtr {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
         let (bytes, crc) = (d.get()?, d.get()?);
-        let ptr = Self { runs: get_runs(&mut d)?, bytes, crc };
+        let runs = get_runs(&mut d)?;
+        let copy = if d.remaining() > 0 { Some(get_runs(&mut d)?) } else { None };
         d.finish()?;
-        match ptr.block_count() == u64::from(bytes).div_ceil(BLOCK) && bytes > 0 {
-            true => Ok(ptr),
-            false => Err(DecodeError::BadValue { what: "blocks of a page", value: ptr.block_count() }),
+        let blocks = u64::from(bytes).div_ceil(BLOCK);
+        let fits = count(&runs) == blocks && copy.as_ref().is_none_or(|copy| count(copy) == blocks);
+        match fits && bytes > 0 {
+            true => Ok(Self { runs, copy: copy.unwrap_or_default(), bytes, crc }),
+            false => Err(DecodeError::BadValue { what: "blocks of a page", value: count(&runs) }),
         }
     }
+}
+
+/// Blocks of runs.
+fn count(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| u64::from(run.count)).sum()
 }
 
 pub fn put_runs(e: &mut Encoder, runs: &[Run]) {
@@ -121,8 +136,12 @@ impl Entries {
         self.bytes.len()
     }
 
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.starts.iter().map(|start| blob(&self.bytes, *start as usize))
+    }
+
     pub fn first_key(&self) -> Option<&[u8]> {
-        self.starts.first().map(|start| blob(&self.bytes, *start as usize))
+        self.keys().next()
     }
 
     /// Bytes of each entry.
@@ -313,7 +332,7 @@ mod tests {
         let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
         assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
         let runs = vec![Run { start: 7, count: 1 }, Run { start: 3, count: 1 }];
-        let ptr = PagePtr { runs, bytes: used, crc: crc32c(!0, &bytes[..used as usize]) };
+        let ptr = PagePtr { runs, copy: vec![], bytes: used, crc: crc32c(!0, &bytes[..used as usize]) };
         assert_eq!(PagePtr::decode(&ptr.encode()), Ok(ptr.clone()));
         assert_eq!(Page::read(&ptr, &bytes), Ok(page.clone()));
         assert!(Page::read(&ptr, &bytes.slice(0..4096)).is_err());
@@ -366,9 +385,9 @@ mod tests {
 
     #[test]
     fn pointers_and_pages_that_make_no_sense_are_refused() {
-        let ptr = PagePtr { runs: vec![Run { start: 7, count: 2 }], bytes: 5000, crc: 1 };
+        let ptr = PagePtr { runs: vec![Run { start: 7, count: 2 }], copy: vec![], bytes: 5000, crc: 1 };
         for (bytes, runs) in [(9000, ptr.runs.clone()), (0, ptr.runs.clone()), (5000, vec![])] {
-            assert!(PagePtr::decode(&PagePtr { bytes, runs, crc: 1 }.encode()).is_err());
+            assert!(PagePtr::decode(&PagePtr { bytes, runs, copy: vec![], crc: 1 }.encode()).is_err());
         }
         let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
         assert!(PagePtr::decode(&far.encode()).is_err());

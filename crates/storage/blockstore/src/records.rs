@@ -123,6 +123,21 @@ pub fn counts_key(group: u64) -> Key {
     key(table::COUNTS, &group.to_be_bytes())
 }
 
+/// What is numbered below this is of the collections and objects that a store's owner makes first, such as an OSD's superblock.
+const FIRST_NUMBERS: u64 = 32;
+
+/// Whether more than one object hangs on a key: collections and what is noted of them, the bitmap, what is counted by pool, and
+/// what the store's owner can't begin without.
+pub fn is_vital(key: &[u8]) -> bool {
+    match key.first() {
+        Some(&(table::ONODE | table::NUMBERED)) => {
+            number_of(key).is_some_and(|number| number < FIRST_NUMBERS)
+        }
+        Some(&(table::LOG | table::COUNTS)) => false,
+        _ => true,
+    }
+}
+
 pub fn bitmap_key(region: u64) -> Key {
     key(table::BITMAP, &region.to_be_bytes())
 }

@@ -10,6 +10,8 @@ use crate::store::BlockStore;
 pub struct State {
     /// Of the superblock written last.
     pub generation: u64,
+    /// Pages of the tree that could not be read since the opening, but their copies, and that no checkpoint has written anew.
+    pub read_by_copy: u64,
     /// Levels of the tree on the device.
     pub tree_levels: u8,
     /// Bytes of its pages.
@@ -47,6 +49,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn state(&self) -> State {
         State {
             generation: self.generation,
+            read_by_copy: self.by_copy.count(),
             tree_levels: self.tables.tree.levels(),
             tree_bytes: self.tree_blocks * BLOCK,
             changes_bytes: self.tables.active_bytes,

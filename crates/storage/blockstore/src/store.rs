@@ -11,6 +11,7 @@ use types::{GHObject, PoolId, UTime};
 use wal::{Log, Opening};
 
 use crate::bitmap::{Run, runs_of};
+use crate::by_copy::ByCopy;
 use crate::capacity::Growth;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
@@ -188,6 +189,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) damage: Option<Vec<String>>,
     /// See [`BlockStore::unread_superblocks`].
     pub(crate) unread_superblocks: Vec<u64>,
+    /// Pages of the tree that could not be read, but their copies.
+    pub(crate) by_copy: ByCopy,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
@@ -253,6 +256,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             seal: None,
             damage: None,
             unread_superblocks: Vec::new(),
+            by_copy: ByCopy::default(),
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),
@@ -288,6 +292,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             && self.pending.is_empty()
             && self.inbox.is_empty()
             && !self.purge.is_wanted()
+    }
+
+    /// Whether a checkpoint is under way, or begins soon.
+    pub fn has_checkpoint(&self) -> bool {
+        self.checkpoint.is_some() || self.checkpoint_wanted
     }
 
     /// Whether the device has failed, so that nothing comes to its end any more.

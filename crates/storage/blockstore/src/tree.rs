@@ -7,7 +7,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use buffer::Piece;
-use encoding::DecodeError;
 use smallvec::SmallVec;
 use store::StoreError;
 use types::Slab;
@@ -113,7 +112,8 @@ impl Pages {
     pub fn insert(&mut self, ptr: PagePtr, page: Arc<Page>) {
         let block = first_block(&ptr);
         let used = self.ages.add(block);
-        let bytes = ptr.block_count() * BLOCK + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
+        let own = u64::from(ptr.bytes).next_multiple_of(BLOCK);
+        let bytes = own + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
         self.bytes += bytes;
         let encoded = SmallVec::from_slice(&ptr.encode());
         let place = self.cached.insert(Cached { ptr, encoded, page, used, bytes });
@@ -135,14 +135,6 @@ impl Pages {
 
     fn forget(&mut self, place: usize) {
         self.bytes -= self.cached.remove(place).map_or(0, |old| old.bytes);
-    }
-
-    /// Takes a page that was read.
-    pub fn on_read(&mut self, ptr: PagePtr, bytes: &Piece) {
-        match Page::read(&ptr, bytes) {
-            Ok(page) => self.insert(ptr, Arc::new(page)),
-            Err(error) => self.on_bad(ptr, unreadable(&error)),
-        }
     }
 
     pub fn on_bad(&mut self, ptr: PagePtr, error: StoreError) {
@@ -175,10 +167,6 @@ impl Pages {
             self.forget(place);
         }
     }
-}
-
-fn unreadable(error: &DecodeError) -> StoreError {
-    StoreError::Damaged(format!("a page of the tree: {error}"))
 }
 
 /// The tree on the device.

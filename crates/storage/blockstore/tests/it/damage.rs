@@ -93,6 +93,8 @@ fn filled(in_order: bool) -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
 enum Noticed {
     /// It opens, and everything is there.
     Nothing,
+    /// The same, since the tree has a copy of what was lost.
+    ByCopy,
     /// Some objects can't be read whole.
     Reading,
     /// The metadata contradicts itself, or can't be read.
@@ -139,11 +141,13 @@ fn noticed(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &st
         }
     }
     let Simulated { store, .. } = h.take();
+    let by_copy = store.state().read_by_copy > 0;
     drop(store);
     disks.close();
     match (read_all, problems.is_empty()) {
         (_, false) => Noticed::Checking,
         (false, true) => Noticed::Reading,
+        (true, true) if by_copy => Noticed::ByCopy,
         (true, true) => Noticed::Nothing,
     }
 }
@@ -201,7 +205,11 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
             _ => "page or data",
         };
         let zero = before.iter().all(|byte| *byte == 0);
-        let one_in = if matches!(kind, "log" | "data" | "page or data") { 8 } else { 1 };
+        let one_in = match kind {
+            "log" | "data" => 8,
+            "page or data" => 3,
+            _ => 1,
+        };
         if zero || !random.one_in(one_in) {
             continue;
         }
@@ -223,8 +231,52 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     assert_eq!(count("copy of a superblock", Noticed::Nothing), 2, "{by_kind:?}");
     assert!(count("log", Noticed::Opening) > 0, "{by_kind:?}");
     assert!(count("data", Noticed::Reading) > 2 && count("data", Noticed::Nothing) == 0, "{by_kind:?}");
-    let pages = count("page or data", Noticed::Checking) + count("page or data", Noticed::Opening);
-    assert!(pages > 0, "{by_kind:?}");
+    let pages = [Noticed::Checking, Noticed::ByCopy].map(|noticed| count("page or data", noticed));
+    assert!(pages.iter().sum::<u32>() > 0, "{by_kind:?}");
+}
+
+/// No block of data or of the tree is one that a shard can't be opened without: what needs it can't be read, or has it twice.
+#[test]
+fn no_block_alone_keeps_a_shard_from_opening() {
+    let (factory, disks, want, _) = filled(true);
+    let mut by_kind = BTreeMap::<Noticed, u32>::new();
+    for first in (BLOCKS..BLOCKS + 320 * BLOCK).step_by(BLOCK as usize) {
+        let before = disks.visible(DeviceId::Data, first, BLOCK as usize);
+        if before.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let what = format!("without the block at byte {first}");
+        write(&disks, first, vec![0; BLOCK as usize]);
+        let found = noticed(&factory, &disks, &want, &what);
+        assert_ne!(found, Noticed::Opening, "{what}");
+        let is_by_copy = found == Noticed::ByCopy;
+        *by_kind.entry(found).or_default() += 1;
+        if !is_by_copy {
+            write(&disks, first, before);
+            continue;
+        }
+        // The next checkpoint writes it anew.
+        let mut simulated = factory.open(&disks);
+        check(&mut simulated);
+        let mut h = Harness::new(simulated, factory.properties());
+        h.commit(|t| t.touch(pg(), &object(0)));
+        h.store().store.request_checkpoint();
+        while !h.store().store.is_clean() {
+            h.turn();
+        }
+        drop(h.take().store);
+        disks.close();
+        let mut simulated = factory.open(&disks);
+        assert_eq!(check(&mut simulated), Vec::<String>::new(), "{what}");
+        assert_eq!(simulated.store.state().read_by_copy, 0, "{what}: it was written anew");
+        drop(simulated.store);
+        disks.close();
+    }
+    assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
+    // The root, and the leaves with the bitmap, the collections and the first objects; a leaf with others; data.
+    let count = |noticed| by_kind.get(&noticed).copied().unwrap_or(0);
+    assert!(count(Noticed::ByCopy) >= 3 && count(Noticed::Checking) > 0, "{by_kind:?}");
+    assert!(count(Noticed::Reading) > 0, "{by_kind:?}");
 }
 
 /// Both pairs of superblocks.
@@ -257,8 +309,15 @@ fn an_opening_that_is_refused_has_written_nothing() {
     let all = |disks: &SimDisks| disks.visible(DeviceId::Data, 0, size as usize);
     let superblocks = superblocks_of(&disks);
     let (mut of_tree, mut of_collections) = (0, 0);
-    for first in (BLOCKS..size).step_by(BLOCK as usize) {
-        disks.flip_bit(DeviceId::Data, first + 20, 3);
+    // A page and its copy.
+    let mut alike: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
+    for at in (BLOCKS..size).step_by(BLOCK as usize) {
+        alike.entry(disks.visible(DeviceId::Data, at, BLOCK as usize)).or_default().push(at);
+    }
+    for places in alike.into_values() {
+        let flip = || places.iter().for_each(|at| disks.flip_bit(DeviceId::Data, at + 20, 3));
+        let first = places[0];
+        flip();
         let (before, writes) = (all(&disks), disks.counts(DeviceId::Data).writes);
         match factory.try_open(&disks).err() {
             None => restore_superblocks(&disks, &superblocks),
@@ -272,7 +331,7 @@ fn an_opening_that_is_refused_has_written_nothing() {
             }
         }
         disks.close();
-        disks.flip_bit(DeviceId::Data, first + 20, 3);
+        flip();
     }
     // The root, the leaf of the bitmap; leaves of the collections' keys.
     assert!(of_tree > 1 && of_collections > 1, "{of_tree} of the tree, {of_collections} of the collections");

@@ -66,9 +66,9 @@ fn version(n: u64) -> EVersion {
 const HINT: AllocHint = AllocHint { object_size: 4 << 20, write_size: 8192, flags: 5 };
 
 /// A store with something of everything that the format has, part of it only in the log.
-fn write_store(factory: &Sim) -> SimDisks {
-    let disks = disks_with(SIZE_BYTES, &[]);
-    factory.make(&disks, factory.label(SIZE_BYTES));
+fn write_store(factory: &Sim, size_bytes: u64) -> SimDisks {
+    let disks = disks_with(size_bytes, &[]);
+    factory.make(&disks, factory.label(size_bytes));
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     let (a, b, large) = (object("a", 0), object("b", 2), object("large", 1));
     h.commit(|t| {
@@ -169,11 +169,11 @@ fn keep(name: &str, disks: &SimDisks, size_bytes: u64) {
 
 #[test]
 fn stores_of_every_format_are_opened_and_hold_what_was_written() {
-    keep(&FORMAT.to_string(), &write_store(&factory()), SIZE_BYTES);
+    keep(&FORMAT.to_string(), &write_store(&factory(), SIZE_BYTES), SIZE_BYTES);
     for format in 1..=FORMAT {
         read_store(&kept(&format.to_string(), SIZE_BYTES), format);
     }
-    read_store(&write_store(&factory()), FORMAT);
+    read_store(&write_store(&factory(), SIZE_BYTES), FORMAT);
 }
 
 /// Where a store has its two pairs of superblocks.
@@ -181,8 +181,9 @@ const PAIRS: [u64; 2] = [4096, 4096 + 2 * 4096 + LOG_BYTES];
 
 #[test]
 fn stores_with_copies_of_their_superblocks_are_opened_and_hold_what_was_written() {
-    keep("1-copies", &write_store(&with_copies()), SIZE_BYTES);
-    for disks in [|| kept("1-copies", SIZE_BYTES), || write_store(&with_copies())] {
+    let written = || write_store(&with_copies(), SIZE_BYTES);
+    keep("1-copies", &written(), SIZE_BYTES);
+    for disks in [|| kept("1-copies", SIZE_BYTES), written] {
         read_store(&disks(), FORMAT);
         for pair in PAIRS {
             let disks = disks();
@@ -192,6 +193,20 @@ fn stores_with_copies_of_their_superblocks_are_opened_and_hold_what_was_written(
         let disks = disks();
         PAIRS.into_iter().for_each(|pair| write(&disks, pair, vec![0; 2 * 4096]));
         assert!(matches!(factory().try_open(&disks).err(), Some(OpenError::NoSuperblock { shard: 0, .. })));
+    }
+}
+
+/// With more room pages of its tree have copies, too.
+#[test]
+fn stores_with_copies_of_pages_are_opened_and_hold_what_was_written() {
+    const SIZE_BYTES: u64 = 8 << 20;
+    let written = || write_store(&with_copies(), SIZE_BYTES);
+    keep("1-page-copies", &written(), SIZE_BYTES);
+    for disks in [kept("1-page-copies", SIZE_BYTES), written()] {
+        // Of the superblocks: behind checksum, length and magic.
+        let features = |at: u64| disks.visible(DeviceId::Data, at + 12, 8)[0];
+        assert!([4096, 8192].into_iter().any(|at| features(at) & 64 != 0), "pages have copies");
+        read_store(&disks, FORMAT);
     }
 }
 
