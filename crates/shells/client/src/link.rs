@@ -42,6 +42,7 @@ impl Link {
     pub(crate) fn dial(target: EntityAddr, peer: SocketAddr, ready_by: UTime) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
+        runtime::unpaced(&socket, peer);
         // Without it the socket works too, with more delay.
         let _ = socket.set_tcp_nodelay(true);
         match socket.connect(&peer.into()) {

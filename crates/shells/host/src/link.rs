@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use messenger::{Event, OutQueue, SocketId};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::core::Core;
 
@@ -20,6 +20,12 @@ const READS_MAX: usize = 16;
 
 /// How long a peer gets to take the last bytes.
 const LINGER: Duration = Duration::from_secs(1);
+
+async fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    runtime::unpaced(&socket, addr);
+    socket.connect(addr).await
+}
 
 /// Wakes one task of the same thread.
 #[derive(Default)]
@@ -97,7 +103,7 @@ impl Link {
 
     /// The task of a socket to be connected.
     pub(crate) async fn dial(self: Rc<Self>, core: Rc<Core>, addr: SocketAddr) {
-        let connecting = TcpStream::connect(addr);
+        let connecting = connect(addr);
         let result = tokio::select! {
             result = connecting => result,
             () = self.closed() => return,

@@ -7,6 +7,6 @@ mod machine;
 mod threads;
 
 pub use clock::Clock;
-pub use listen::{bind, raise_file_limit};
+pub use listen::{bind, raise_file_limit, unpaced};
 pub use machine::{load, utc_offset};
 pub use threads::spawn_core;
