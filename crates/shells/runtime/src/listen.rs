@@ -21,7 +21,7 @@ pub fn bind(addr: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 }
 
 /// Has the system send at once what goes from this machine to itself. Where BBR is its choice it paces each connection with timers,
-/// which is a tenth of the processor time of large reads, and of no use where nothing lies between. Must be called before the
+/// which is a quarter of the processor time of large reads, and of no use where nothing lies between. Must be called before the
 /// socket is connected, or listens: what BBR began stays paced.
 pub fn unpaced(socket: &impl AsFd, addr: SocketAddr) {
     if addr.ip().is_loopback() {
@@ -37,4 +37,32 @@ pub fn raise_file_limit() -> io::Result<u64> {
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     }
     Ok(maximum.unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn congestion(socket: &impl AsFd) -> String {
+        let name = SockRef::from(socket).tcp_congestion().unwrap();
+        name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect()
+    }
+
+    #[test]
+    fn what_is_accepted_on_a_loopback_address_is_not_paced() {
+        let listener = bind("127.0.0.1:0".parse().unwrap(), 5).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = loop {
+            match listener.accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                accepted => break accepted.unwrap(),
+            }
+        };
+        assert_eq!(congestion(&accepted), "reno");
+        let default = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let others = bind("0.0.0.0:0".parse().unwrap(), 5).unwrap();
+        assert_eq!(congestion(&others), congestion(&default), "the system's choice");
+    }
 }
