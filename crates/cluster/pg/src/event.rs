@@ -183,7 +183,7 @@ pub enum Notice {
     /// a session that is gone are not named one by one.)
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
-    NotServed { reason: &'static str },
+    NotServed { reason: String },
     /// The store refused a client's change; the client got the error, and the PG goes on.
     ChangeRefused { error: StoreError },
     /// Removed snapshots keep their objects until the next interval.

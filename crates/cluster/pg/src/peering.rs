@@ -103,22 +103,28 @@ impl Pg {
     }
 
     /// Why other OSDs would have to be asked what state the PG is in.
-    fn why_others(&self, map: &MapView) -> Option<&'static str> {
+    fn why_others(&self, map: &MapView) -> Option<String> {
         if map.acting != [self.whoami] {
-            return Some("more than one OSD acts");
+            return Some("more than one OSD acts".to_owned());
         }
         let started = self.records.info.history.last_epoch_started;
         let past = self.records.past.0.iter().flat_map(|past| &past.intervals);
-        let newer = past.filter(|interval| interval.last >= started).any(|interval| {
+        let other = past.filter(|interval| interval.last >= started).find_map(|interval| {
             let mut members = interval.acting.iter().map(|member| member.osd);
-            !members.clone().any(|osd| osd == self.whoami)
-                // One that was removed, or given up as lost, has nothing for us.
-                && members.any(|osd| {
-                    let osd = map.osdmap.osd(osd);
-                    osd.is_some_and(|osd| osd.is_up() || osd.info.lost_at <= interval.first)
-                })
-        });
-        newer.then_some("another OSD may have taken writes since this one acted")
+            if members.clone().any(|osd| osd == self.whoami) {
+                return None;
+            }
+            // One that was removed, or given up as lost, has nothing for us.
+            members.find(|osd| {
+                let osd = map.osdmap.osd(*osd);
+                osd.is_some_and(|osd| osd.is_up() || osd.info.lost_at <= interval.first)
+            })
+        })?;
+        let pg = self.id;
+        Some(format!(
+            "{other} may have taken writes since this one acted, and can't be asked; if `loligo store list DIR --osd {}` has no {pg}              while that OSD is stopped, `ceph osd lost {} --yes-i-really-mean-it` says so, and it can be started again",
+            other.0, other.0
+        ))
     }
 
     /// The start of the interval is durable.
@@ -142,7 +148,7 @@ impl Pg {
             self.phase = Phase::Peered;
             self.submit_info(out);
             self.hold_back_waiting(out);
-            let reason = "fewer OSDs act than the pool's min_size";
+            let reason = "fewer OSDs act than the pool's min_size".to_owned();
             return out.push(PgEffect::Notice(Notice::NotServed { reason }));
         }
         info.stats.last_became_active = self.now;
