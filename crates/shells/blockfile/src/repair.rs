@@ -52,10 +52,9 @@ fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Me
     store.drive(|store, _| {
         store.handles().get_mut(shard).is_none_or(|handle| is_done(handle.inner())).then_some(())
     });
-    let (_, left) = checked(store, shard);
-    let is_left = store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner()));
-    let renewed = note.filter(|_| is_left.is_none());
-    let mended = before.into_iter().filter(|problem| !left.contains(problem)).chain(renewed).collect();
+    let (_, mut left) = checked(store, shard);
+    left.extend(store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner())));
+    let mended = before.into_iter().chain(note).filter(|problem| !left.contains(problem)).collect();
     Ok(Mended { mended, left })
 }
 

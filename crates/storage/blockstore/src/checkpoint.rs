@@ -21,6 +21,9 @@ const CALM: usize = 8;
 /// Deferred blocks that are written in place of a page.
 const BLOCKS_PER_STEP: usize = 8;
 
+/// Blocks that a step's pages and their copies take, but for entries that are longer than a page.
+const PAGE_BLOCKS: u64 = 4;
+
 /// Pages get copies where this part of the free blocks is more than checkpoints may need: a full store has room for what is due.
 const COPIES_SHARE: u64 = 4;
 
@@ -55,8 +58,9 @@ pub struct Checkpoint {
     tree: Option<Tree>,
     requests: usize,
     error: Option<DeviceError>,
-    /// Blocks of pages made.
+    /// Blocks of pages made, with their copies, and without.
     made_blocks: u64,
+    made_once_blocks: u64,
     /// Blocks of pages that the tree has no more, once it is there.
     replaced_blocks: u64,
     /// Of the superblock that is written.
@@ -74,7 +78,8 @@ impl Checkpoint {
     /// one is published it has the made ones instead, and the old tree.
     pub fn kept_blocks(&self, tree_blocks: u64, change_blocks: u64) -> u64 {
         match self.tree {
-            None => (tree_blocks + change_blocks).saturating_sub(self.made_blocks),
+            // Nothing was kept for copies.
+            None => (tree_blocks + change_blocks).saturating_sub(self.made_once_blocks),
             Some(_) => {
                 let made = self.made_blocks.saturating_sub(self.replaced_blocks);
                 tree_blocks.saturating_sub(self.replaced_blocks) + made
@@ -170,10 +175,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.empties_log = false;
             return;
         }
+        if self.renew_pages() {
+            // It begins when what it asked for is there.
+            self.checkpoint_wanted = true;
+            return;
+        }
         for (region, bytes) in self.space.take_dirty() {
             self.tables.insert(bitmap_key(region), bytes.map(Piece::from));
         }
-        self.renew_pages();
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),
             "one checkpoint at a time"
@@ -192,6 +201,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             requests: 0,
             error: None,
             made_blocks: 0,
+            made_once_blocks: 0,
             replaced_blocks: 0,
             features: 0,
         });
@@ -285,7 +295,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.waits = false;
         let Some(lowest) = &self.tables.frozen else { return };
-        checkpoint.pass.copies = self.space.free_blocks() / COPIES_SHARE >= needed;
+        // A file that grows has more for the asking; what it has now is for what is due.
+        let (free, more) = (self.space.free_blocks(), self.space.unbacked_blocks());
+        let of_steps = PAGE_BLOCKS * self.steps_left as u64;
+        checkpoint.pass.copies = (free + more) / COPIES_SHARE >= needed && free >= needed + of_steps;
         while self.steps_left > 0 {
             checkpoint.tried = self.tables.pages.clock();
             let step =
@@ -307,6 +320,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                     self.features |= features::PAGE_COPIES;
                 }
                 checkpoint.made_blocks += made.ptr.block_count();
+                checkpoint.made_once_blocks += made.bytes.len() as u64 / crate::layout::BLOCK;
             }
             match step {
                 // A step that waits for pages counts for nothing: one is left for when they come, before the cache may drop them.

@@ -32,6 +32,8 @@ pub struct PageRead {
     waiters: Vec<Waiter>,
     /// The page could not be read: what is read is its copy.
     is_copy: bool,
+    /// [`BlockStore::generation`] when it was asked for: the tree of a later one may have the page no more.
+    generation: u64,
 }
 
 /// A read of data under way.
@@ -73,10 +75,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     fn read_page(&mut self, ptr: PagePtr) -> &mut PageRead {
         let io = &mut self.io;
-        let layout = &self.layout;
+        let (layout, generation) = (&self.layout, self.generation);
         self.page_reads.entry(ptr).or_insert_with_key(|ptr| {
             read_runs(io, layout, ptr, &ptr.runs);
-            PageRead { runs: vec![None; ptr.runs.len()], ..PageRead::default() }
+            PageRead { runs: vec![None; ptr.runs.len()], generation, ..PageRead::default() }
         })
     }
 
@@ -154,16 +156,18 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if page.runs.iter().any(Option::is_none) {
             return;
         }
-        let Some(PageRead { runs, error, waiters, is_copy }) = self.page_reads.remove(&ptr) else { return };
+        let Some(read) = self.page_reads.remove(&ptr) else { return };
+        let PageRead { runs, error, waiters, is_copy, generation } = read;
         match page_of(&ptr, runs, error) {
             Err(_) if !is_copy && !ptr.copy.is_empty() => {
                 read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
                 let runs = vec![None; ptr.copy.len()];
-                self.page_reads.insert(ptr, PageRead { runs, error: None, waiters, is_copy: true });
+                self.page_reads
+                    .insert(ptr, PageRead { runs, error: None, waiters, is_copy: true, generation });
                 return;
             }
             Ok(page) => {
-                if is_copy {
+                if is_copy && generation == self.generation {
                     self.by_copy.note(&ptr, &page);
                 }
                 self.tables.pages.insert(ptr, Arc::new(page));

@@ -127,12 +127,12 @@ pub fn counts_key(group: u64) -> Key {
 const FIRST_NUMBERS: u64 = 32;
 
 /// Whether more than one object hangs on a key: collections and what is noted of them, the bitmap, what is counted by pool, and
-/// what the store's owner can't begin without.
+/// what the store's owner can't begin without, but for omaps, which may be long.
 pub fn is_vital(key: &[u8]) -> bool {
+    let is_first = number_of(key).is_some_and(|number| number < FIRST_NUMBERS);
     match key.first() {
-        Some(&(table::ONODE | table::NUMBERED)) => {
-            number_of(key).is_some_and(|number| number < FIRST_NUMBERS)
-        }
+        Some(&table::ONODE) => is_first,
+        Some(&table::NUMBERED) => is_first && key.get(9) != Some(&(Part::Omap as u8)),
         Some(&(table::LOG | table::COUNTS)) => false,
         _ => true,
     }

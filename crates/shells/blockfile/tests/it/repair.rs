@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{META, object, owner};
 use blockfile::{
-    BlockFileStore, Blocking, Mended, NewStore, Options, fsck, logs_bytes, mkfs, open, path_in, repair,
+    BlockFileStore, Blocking, FileSpace, Mended, NewStore, Options, fsck, logs_bytes, mkfs, open, path_in,
+    repair,
 };
 use buffer::crc32c;
 use store::Transaction;
@@ -187,4 +188,65 @@ fn a_check_waits_only_for_the_device() {
     assert_eq!(fsck(&mut store, false, &mut |_| {}).problems, [""; 0]);
     // It reads some 500 pages, 32 at a time. A sleep for each of those took 1.6 s.
     assert!(started.elapsed() < Duration::from_millis(800), "{:?}", started.elapsed());
+}
+
+/// Bytes of the newest superblock's pointer to the root.
+fn root_pointer_bytes(dir: &Path) -> u32 {
+    let file = OpenOptions::new().read(true).open(path_in(dir)).unwrap();
+    let read = |at: u64| {
+        let mut bytes = vec![0; HALF];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        (u64::from_le_bytes(bytes[32..40].try_into().unwrap()), bytes)
+    };
+    let (_, bytes) = [SUPERBLOCKS, SUPERBLOCKS + 4096].map(read).into_iter().max().unwrap();
+    // Behind the counters: the levels, and the pointer's length.
+    u32::from_le_bytes(bytes[105..109].try_into().unwrap())
+}
+
+fn omap(n: u32) -> Transaction {
+    let mut txn = Transaction::new();
+    let value = |k: u32| (format!("{n:04}{k:04}").into_bytes().into(), vec![n as u8; 1000].into());
+    txn.omap_set(META, &object(&format!("object {n}")), (0..1000).map(value).collect());
+    txn
+}
+
+/// What such a file has free at any time is little.
+#[test]
+fn pages_of_a_store_whose_file_grows_have_copies() {
+    for file_space in [FileSpace::Grows, FileSpace::Follows] {
+        let dir = tempfile::tempdir().unwrap();
+        mkfs(dir.path(), &owner(0), &NewStore::file(8 << 30), &Options::default()).unwrap();
+        let options = Options { file_space, ..Options::default() };
+        let mut store = Blocking::new(open(dir.path(), &owner(0), &options).unwrap());
+        let mut txn = Transaction::new();
+        txn.create_collection(META, 0);
+        store.commit(txn).unwrap();
+        (0..60).for_each(|n| store.commit(omap(n)).unwrap());
+        close(store);
+        // A pointer without has 24 for one run of blocks, and 36 for two.
+        assert!(root_pointer_bytes(dir.path()) >= 40, "{file_space:?}: the root has a copy");
+    }
+}
+
+#[test]
+fn a_page_is_written_anew_where_memory_does_not_hold_the_tree() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(made(dir.path()));
+    let mut options = Options::default();
+    options.store.cache_bytes = 256 << 10;
+    let opened = || Blocking::new(open(dir.path(), &owner(0), &options).unwrap());
+    let mut store = opened();
+    let mut txn = Transaction::new();
+    txn.create_collection(META, 0).set_attr(META, &object("first"), "a", b"a value of its own".to_vec());
+    store.commit(txn).unwrap();
+    (0..3).for_each(|n| store.commit(omap(n)).unwrap());
+    close(store);
+    let places = places_of(dir.path(), b"a value of its own");
+    let blocks: BTreeSet<u64> = places.iter().map(|at| at / 4096).collect();
+    let page = *blocks.iter().rev().nth(1).unwrap();
+    flip(dir.path(), &places.into_iter().filter(|at| at / 4096 == page).collect::<Vec<_>>());
+    let mended = repair(&mut opened()).unwrap();
+    assert_eq!((mended.mended.len(), mended.left), (1, Vec::new()));
+    let found = fsck(&mut opened(), true, &mut |_| ());
+    assert_eq!((found.problems, found.notes), (Vec::new(), Vec::new()));
 }
