@@ -346,6 +346,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.features = self.features;
         self.opening.kept = checkpoint.end;
+        self.opening.flushed = self.log.flushed();
         let root = checkpoint.tree.as_ref().and_then(|tree| tree.root.clone());
         let counters = checkpoint.counters;
         let barriers = [Barrier::CheckpointSuperblock, Barrier::CheckpointCopy];

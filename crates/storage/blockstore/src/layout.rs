@@ -363,6 +363,7 @@ impl Superblock {
             Some((levels, ptr)) => e.put(levels).blob(&ptr.encode()),
         };
         self.grown.put(&mut e);
+        e.put(&self.log.flushed);
         if e.len() + 8 > HALF_BYTES {
             return None;
         }
@@ -399,7 +400,7 @@ impl Superblock {
         let (store, shard, generation) = (d.get()?, d.get()?, d.get()?);
         let kept = Position { at: d.get()?, sequence: d.get()? };
         let sealed = Position { at: d.get()?, sequence: d.get()? };
-        let log = Opening { kept, sealed, salt: d.get()? };
+        let salt = d.get()?;
         let counters = Counters::get(&mut d)?;
         let levels: u8 = d.get()?;
         let root = match levels {
@@ -407,6 +408,9 @@ impl Superblock {
             levels => Some((levels, PagePtr::decode(d.blob("root of the tree")?)?)),
         };
         let grown = Grown::get(&mut d, features)?;
+        // Earlier builds end here, and read no further.
+        let flushed = if d.remaining() > 0 { d.get()? } else { 0 };
+        let log = Opening { kept, sealed, salt, flushed };
         let features = features & !grown.features();
         Ok(Self { features, store, shard, generation, root, counters, log, grown })
     }
@@ -515,7 +519,7 @@ mod tests {
                 PagePtr { runs: vec![Run { start: 9, count: 2 }], copy: vec![], bytes: 8000, crc: 4 },
             )),
             counters: Counters { next_number: 3, objects: 2, metadata_bytes: 1000 },
-            log: Opening { kept: at(4), sealed: at(3), salt: 2 },
+            log: Opening { kept: at(4), sealed: at(3), salt: 2, flushed: 9 },
             grown: Grown::No,
         };
         let ends = (0..GROWTHS_MAX as u64).map(|n| n << 30).collect();

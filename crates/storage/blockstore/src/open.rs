@@ -497,8 +497,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 io.set_log(shard.layout.log_device);
             }
         }
-        superblock.log =
-            LogOpening { kept: superblock.log.kept, sealed: replayed.end, salt: superblock.log.salt + 1 };
+        superblock.log = LogOpening { sealed: replayed.end, salt: superblock.log.salt + 1, ..superblock.log };
         self.loading(shard, replayed)
     }
 

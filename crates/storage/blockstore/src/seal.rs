@@ -84,7 +84,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if end == self.opening.sealed || end == kept {
             return Some(Ok(()));
         }
-        self.opening = Opening { kept, sealed: end, salt: self.opening.salt + 1 };
+        self.opening = Opening { kept, sealed: end, salt: self.opening.salt + 1, ..self.opening };
         let root = self.tables.tree.root.clone();
         match self.send_superblock(Purpose::Seal, root, self.published, [Durability::Durable; 2]) {
             Err(error) => return Some(Err(error)),

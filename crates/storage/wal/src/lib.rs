@@ -77,11 +77,14 @@ pub struct Opening {
     /// What the records of this opening carry: larger than that of every opening before. Older records behind `sealed`
     /// were dropped by the opening, and count no more.
     pub salt: u64,
+    /// Of a record that was known durable when this was written, maybe a later one than the sealed end: what a log that was lost, or
+    /// is of an earlier time, does not have any more.
+    pub flushed: u64,
 }
 
 impl Opening {
     /// Of a log that was just made.
-    pub const FIRST: Self = Self { kept: Position::START, sealed: Position::START, salt: 1 };
+    pub const FIRST: Self = Self { kept: Position::START, sealed: Position::START, salt: 1, flushed: 0 };
 }
 
 /// Why a log can't be replayed.

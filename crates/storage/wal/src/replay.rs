@@ -120,7 +120,7 @@ enum Next {
 impl Replay {
     /// Reads the log as its last opening left it. `read_bytes_max` limits one read, bytes: a multiple of the unit.
     pub fn new(layout: Layout, opening: Opening, read_bytes_max: u64) -> Self {
-        let Opening { kept, sealed, salt: _ } = opening;
+        let Opening { kept, sealed, salt: _, flushed } = opening;
         Self {
             layout,
             opening,
@@ -131,7 +131,7 @@ impl Replay {
             scanned: None,
             has_seen_record: false,
             salt: 0,
-            flushed: kept.sequence.max(sealed.sequence).saturating_sub(1),
+            flushed: kept.sequence.max(sealed.sequence).saturating_sub(1).max(flushed),
             records: Vec::new(),
             newer: None,
         }

@@ -241,8 +241,8 @@ impl History {
         self.disks.power_loss();
         self.disk.queue = self.disks.open();
         assert_eq!(replay(&mut self.disk, self.opening), Ok(replayed.clone()), "seed {seed}: replayed twice");
-        let Opening { kept, salt, .. } = self.opening;
-        self.opening = Opening { kept, sealed: replayed.end, salt: salt + 1 };
+        let Opening { kept, salt, flushed, .. } = self.opening;
+        self.opening = Opening { kept, sealed: replayed.end, salt: salt + 1, flushed };
         self.log = Log::new(LAYOUT, salt + 1, kept, replayed.end);
     }
 }
@@ -308,9 +308,24 @@ fn a_flipped_bit_below_the_flushed_mark_is_corruption_and_above_it_the_end() {
 fn the_last_record_is_known_durable_once_an_opening_has_sealed_the_log() {
     let (mut history, places) = written(3);
     let replayed = replay(&mut history.disk, history.opening).expect("nothing is wrong");
-    let opening = Opening { kept: history.opening.kept, sealed: replayed.end, salt: 2 };
+    let opening = Opening { sealed: replayed.end, salt: 2, ..history.opening };
     history.disks.flip_bit(DeviceId::Data, places[2] + 100, 0);
     let corrupt = WalError::Corrupt { sequence: 3, offset: places[2], flushed: 3 };
+    assert_eq!(replay(&mut history.disk, opening), Err(corrupt));
+}
+
+#[test]
+fn a_log_that_lost_what_was_known_durable_is_missed() {
+    let (mut history, places) = written(3);
+    let opening = Opening { flushed: 2, ..history.opening };
+    assert_eq!(replay(&mut history.disk, opening).map(|r| r.records.len()), Ok(3));
+    // Without a record left nothing in the log says that there was one.
+    for place in places.iter().rev() {
+        let zeros = wal::Write { offset: *place, data: Rope::zeros(512) };
+        assert!(history.disk.perform(writes(vec![zeros], Durability::Durable), None).is_ok());
+    }
+    assert_eq!(replay(&mut history.disk, history.opening).map(|r| r.records.len()), Ok(0));
+    let corrupt = WalError::Corrupt { sequence: 1, offset: places[0], flushed: 2 };
     assert_eq!(replay(&mut history.disk, opening), Err(corrupt));
 }
 
@@ -343,7 +358,7 @@ fn append(history: &mut History, records: u64) {
 fn an_opening_that_was_lost_is_missed_at_its_first_record() {
     let (mut history, _) = written(3);
     let earlier = history.opening;
-    history.opening = Opening { kept: earlier.kept, sealed: history.log.end(), salt: 2 };
+    history.opening = Opening { sealed: history.log.end(), salt: 2, ..earlier };
     history.log = Log::new(LAYOUT, 2, earlier.kept, history.log.end());
     assert_eq!(
         replay(&mut history.disk, earlier).map(|r| r.end),

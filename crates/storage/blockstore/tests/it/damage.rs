@@ -373,6 +373,32 @@ fn a_log_that_lost_its_tail_since_it_was_closed_in_order_is_refused() {
     assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
 }
 
+/// A superblock says which records were durable when it was written: so a log that was lost after a crash is missed, too.
+#[test]
+fn a_log_that_was_lost_since_a_checkpoint_is_refused() {
+    let (factory, disks, ..) = filled(false);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let opened = h.store().store.state().generation;
+    h.store().store.request_checkpoint();
+    // Written while the checkpoint is: the log keeps them.
+    for n in 0.. {
+        h.commit(|t| t.write(pg(), &object(n % 40), 0, vec![7; 1000].into()));
+        if h.store().store.state().generation > opened {
+            assert!(n > 0, "the checkpoint was faster than a write");
+            break;
+        }
+    }
+    drop(h.take().store);
+    disks.close();
+    let log = disks.visible(DeviceId::Data, LOG, LOG_BYTES as usize);
+    write(&disks, LOG, vec![0; LOG_BYTES as usize]);
+    let refused = factory.try_open(&disks).err();
+    assert!(matches!(refused, Some(OpenError::Log { .. })), "{refused:?}");
+    disks.close();
+    write(&disks, LOG, log);
+    assert!(factory.try_open(&disks).is_ok());
+}
+
 /// A store that was closed in order, and used and closed again, is refused with the first state's log.
 #[test]
 fn a_log_of_an_earlier_time_is_refused() {
