@@ -47,7 +47,7 @@ pub fn fsck(
         });
         if let Some(handle) = store.store().handles().get_mut(shard as usize) {
             let mut notes = unread_superblocks(handle.inner());
-            notes.extend(read_by_copy(handle.inner()));
+            notes.extend(in_one_place(handle.inner()));
             found.notes.extend(notes.into_iter().map(|note| format!("shard {shard}: {note}")));
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
@@ -80,14 +80,14 @@ pub(crate) fn unread_superblocks(shard: &BlockStore<Queue>) -> Vec<String> {
     shard.unread_superblocks().iter().map(note).collect()
 }
 
-/// What is to be said of pages of the tree of which only the copies can be read.
-pub(crate) fn read_by_copy(shard: &BlockStore<Queue>) -> Option<String> {
-    let what = match shard.state().read_by_copy {
+/// What is to be said of pages of the tree that can be read in one place alone.
+pub(crate) fn in_one_place(shard: &BlockStore<Queue>) -> Option<String> {
+    let what = match shard.state().in_one_place {
         0 => return None,
         1 => "a page of the tree".to_owned(),
         pages => format!("{pages} pages of the tree"),
     };
-    Some(format!("{what} can be read by a copy alone: the next checkpoint writes it in two places again"))
+    Some(format!("{what} can be read in one of two places alone: the next checkpoint writes it anew"))
 }
 
 /// Reads a collection, also before and behind what can't be read of its list.

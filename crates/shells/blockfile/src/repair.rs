@@ -4,7 +4,7 @@ use blockstore::{BlockStore, Checker};
 use store::{ObjectStore, StoreError};
 
 use crate::blocking::Blocking;
-use crate::fsck::read_by_copy;
+use crate::fsck::in_one_place;
 use crate::store::BlockFileStore;
 
 /// What a check found, and what of it is there no more.
@@ -35,7 +35,7 @@ pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError
 
 fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Mended, StoreError> {
     let (checker, before) = checked(store, shard);
-    let note = store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner()));
+    let note = store.store().handles().get_mut(shard).and_then(|handle| in_one_place(handle.inner()));
     if before.is_empty() && note.is_none() || !checker.can_repair() {
         return Ok(Mended { mended: Vec::new(), left: before });
     }
@@ -53,7 +53,7 @@ fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Me
         store.handles().get_mut(shard).is_none_or(|handle| is_done(handle.inner())).then_some(())
     });
     let (_, mut left) = checked(store, shard);
-    left.extend(store.store().handles().get_mut(shard).and_then(|handle| read_by_copy(handle.inner())));
+    left.extend(store.store().handles().get_mut(shard).and_then(|handle| in_one_place(handle.inner())));
     let mended = before.into_iter().chain(note).filter(|problem| !left.contains(problem)).collect();
     Ok(Mended { mended, left })
 }

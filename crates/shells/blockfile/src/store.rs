@@ -13,7 +13,7 @@ use store::{
 };
 use types::{PoolId, UTime};
 
-use crate::fsck::read_by_copy;
+use crate::fsck::in_one_place;
 use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
@@ -42,8 +42,8 @@ pub struct BlockFileShard {
     name: String,
     /// The latest time that the store knows.
     now: UTime,
-    /// Pages that were read by their copies, as far as the log was told.
-    read_by_copy: u64,
+    /// Pages that can be read in one place alone, as far as the log was told.
+    in_one_place: u64,
     /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
     _held: Held,
 }
@@ -56,7 +56,7 @@ impl BlockFileShard {
         now: UTime,
         held: Held,
     ) -> Self {
-        Self { store, room: None, growing: None, event, name, now, read_by_copy: 0, _held: held }
+        Self { store, room: None, growing: None, event, name, now, in_one_place: 0, _held: held }
     }
 
     /// Has the shard's part of the file grow, and shrink, in steps.
@@ -77,14 +77,14 @@ impl BlockFileShard {
         self.event.take()?.take().ok()
     }
 
-    fn tell_of_copies(&mut self) {
-        let pages = self.store.state().read_by_copy;
-        if pages > self.read_by_copy
-            && let Some(note) = read_by_copy(&self.store)
+    fn tell_of_pages(&mut self) {
+        let pages = self.store.state().in_one_place;
+        if pages > self.in_one_place
+            && let Some(note) = in_one_place(&self.store)
         {
             tracing::warn!("{}: {note}", self.name);
         }
-        self.read_by_copy = pages;
+        self.in_one_place = pages;
     }
 
     /// The pure store, for what its tools ask of it beside the contract.
@@ -152,7 +152,7 @@ impl ObjectStore for BlockFileShard {
         self.grow();
         self.store.turn(self.now);
         self.grow();
-        self.tell_of_copies();
+        self.tell_of_pages();
     }
 
     fn deadline(&self) -> Option<UTime> {

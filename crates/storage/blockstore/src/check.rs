@@ -10,6 +10,7 @@ use crate::ENTRY_BYTES;
 use crate::block_uses::{BlockUses, Uses};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
 use crate::layout::BLOCK;
+use crate::one_place::Copies;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
 use crate::records::{
@@ -50,6 +51,7 @@ pub struct Checker {
     from: Key,
     /// The keys ahead of it that can't be read.
     gap: Option<Gap>,
+    copies: Copies,
     /// Collections by their keys without the table.
     collections: BTreeMap<Key, Shape>,
     /// The parts of spaces that collections have, by space and first reversed hash.
@@ -109,6 +111,10 @@ impl Checker {
     /// What was found, a sentence each; `None` while pages are read: turn the store and ask again.
     pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
         let began = store.begin_check();
+        // First, since the store goes on with what is dead while a check waits: keys and what is counted of them are to be compared at once.
+        if self.copies.advance(store, began) {
+            return None;
+        }
         if self.from.is_empty() {
             // Such an opening counted no blocks.
             self.is_partial |= store.damage().is_some();

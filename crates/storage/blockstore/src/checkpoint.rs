@@ -171,7 +171,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         self.checkpoint_wanted = false;
-        if self.log.used_bytes() == 0 && !self.has_to_announce() && self.by_copy.count() == 0 {
+        if self.log.used_bytes() == 0 && !self.has_to_announce() && self.one_place.count() == 0 {
             self.empties_log = false;
             return;
         }
@@ -417,7 +417,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tree_blocks += checkpoint.made_blocks;
         self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
         checkpoint.pass.old.iter().for_each(|ptr| self.space.give_back(ptr.blocks()));
-        checkpoint.pass.old.iter().for_each(|ptr| self.by_copy.forget(ptr));
+        checkpoint.pass.old.iter().for_each(|ptr| self.one_place.forget(ptr));
         self.leftovers.add_pages(checkpoint.pass.old);
         self.log.trim(checkpoint.end);
         self.empties_log &= self.log.used_bytes() > 0;

@@ -12,7 +12,7 @@ use crate::codec::Codec;
 use crate::context::check_block;
 use crate::io::Io;
 use crate::layout::{BLOCK, ShardLayout};
-use crate::page::{Page, PagePtr};
+use crate::page::{Key, Page, PagePtr};
 use crate::planted::Bug;
 use crate::read::DataRead;
 use crate::store::{BlockStore, Purpose, io_error};
@@ -34,6 +34,8 @@ pub struct PageRead {
     is_copy: bool,
     /// [`BlockStore::generation`] when it was asked for: the tree of a later one may have the page no more.
     generation: u64,
+    /// Only whether its copy can be read is asked: the lowest key that the page may have.
+    checks: Option<Key>,
 }
 
 /// A read of data under way.
@@ -80,6 +82,19 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             read_runs(io, layout, ptr, &ptr.runs);
             PageRead { runs: vec![None; ptr.runs.len()], generation, ..PageRead::default() }
         })
+    }
+
+    /// Reads copies of pages, and notes which can't be read. [`BlockStore::checks_copies`] says when that is done.
+    pub(crate) fn check_copies(&mut self, pages: impl IntoIterator<Item = (PagePtr, Key)>) {
+        for (ptr, low) in pages {
+            read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
+            let runs = vec![None; ptr.copy.len()];
+            self.page_reads.insert(ptr, PageRead { runs, checks: Some(low), ..PageRead::default() });
+        }
+    }
+
+    pub(crate) fn checks_copies(&self) -> bool {
+        self.page_reads.values().any(|read| read.checks.is_some())
     }
 
     /// Reads blocks for a request. Returns how many completions it waits for.
@@ -157,22 +172,25 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         let Some(read) = self.page_reads.remove(&ptr) else { return };
-        let PageRead { runs, error, waiters, is_copy, generation } = read;
-        match page_of(&ptr, runs, error) {
-            Err(_) if !is_copy && !ptr.copy.is_empty() => {
+        let PageRead { runs, error, waiters, is_copy, generation, checks } = read;
+        match (page_of(&ptr, runs, error), checks) {
+            (Ok(_), Some(_)) => {}
+            (Err(_), Some(low)) => self.one_place.note(ptr, low),
+            (Err(_), None) if !is_copy && !ptr.copy.is_empty() => {
                 read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
                 let runs = vec![None; ptr.copy.len()];
-                self.page_reads
-                    .insert(ptr, PageRead { runs, error: None, waiters, is_copy: true, generation });
+                let read = PageRead { runs, waiters, is_copy: true, generation, ..PageRead::default() };
+                self.page_reads.insert(ptr, read);
                 return;
             }
-            Ok(page) => {
+            (Ok(page), None) => {
                 if is_copy && generation == self.generation {
-                    self.by_copy.note(&ptr, &page);
+                    let low = if page.len() > 0 { Key::from_slice(page.key(0)) } else { Key::new() };
+                    self.one_place.note(ptr.clone(), low);
                 }
                 self.tables.pages.insert(ptr, Arc::new(page));
             }
-            Err(error) => self.tables.pages.on_bad(ptr, error),
+            (Err(error), None) => self.tables.pages.on_bad(ptr, error),
         }
         for waiter in waiters {
             match waiter {

@@ -11,7 +11,6 @@ use types::{GHObject, PoolId, UTime};
 use wal::{Log, Opening};
 
 use crate::bitmap::{Run, runs_of};
-use crate::by_copy::ByCopy;
 use crate::capacity::Growth;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
@@ -21,6 +20,7 @@ use crate::inbox::{Inbox, Taken};
 use crate::io::Io;
 use crate::layout::{BLOCK, Counters, ShardLayout};
 use crate::leftovers::Leftovers;
+use crate::one_place::OnePlace;
 use crate::packer::Packer;
 use crate::page::PagePtr;
 use crate::peeked::Peeked;
@@ -189,8 +189,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) damage: Option<Vec<String>>,
     /// See [`BlockStore::unread_superblocks`].
     pub(crate) unread_superblocks: Vec<u64>,
-    /// Pages of the tree that could not be read, but their copies.
-    pub(crate) by_copy: ByCopy,
+    /// See there.
+    pub(crate) one_place: OnePlace,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
@@ -256,7 +256,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             seal: None,
             damage: None,
             unread_superblocks: Vec::new(),
-            by_copy: ByCopy::default(),
+            one_place: OnePlace::default(),
             untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),
