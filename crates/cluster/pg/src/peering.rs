@@ -122,8 +122,8 @@ impl Pg {
         })?;
         let pg = self.id;
         Some(format!(
-            "{other} may have taken writes since this one acted, and can't be asked; if `loligo store list DIR --osd {}` has no {pg}              while that OSD is stopped, `ceph osd lost {} --yes-i-really-mean-it` says so, and it can be started again",
-            other.0, other.0
+            "osd.{other} may have taken writes since this one acted, and can't be asked; if `loligo store list DIR --osd {other}` \
+             has no {pg} while that OSD is stopped, `ceph osd lost {other} --yes-i-really-mean-it` says so, and it can be started again"
         ))
     }
 
