@@ -233,6 +233,12 @@ def test_a_log_moves_to_a_device_to_a_file_and_back(t):
     expect(not os.path.exists(file), "a file that the log has left")
     expect(f"{device} is osd.1's" in loligo(cluster, "store", "log", cluster.dir, "--osd", "0", "--to", device, code=1),
            "another OSD's")
+    here = ("store", "log", cluster.dir, "--osd", "0", "--overwrite", "--to")
+    store, link = os.path.join(cluster.dir, "osd.1", "block"), t.path("link")
+    os.link(store, link)
+    expect("has a part of osd.1's store" in loligo(cluster, *here, store, code=1), "another OSD's data, to be overwritten")
+    expect("has a part of osd.1's store" in loligo(cluster, *here, link, code=1), "the same by another name")
+    expect("is a part of the cluster" in loligo(cluster, *here, os.path.join(cluster.dir, "ceph.conf"), code=1), "a file of the cluster")
     shards = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
     equal([[of["log"]["apart"] for of in shards[f"osd.{osd}"]["shards"]] for osd in range(2)],
           [[False, False], [True, True]], "where the logs are")

@@ -29,7 +29,7 @@ pub use error::OpenError;
 pub use expand::{Expanded, expand};
 pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;
-pub use label::{Owner, SHARDS_MAX};
+pub use label::{Owner, SHARDS_MAX, owner_on};
 pub use make::{LogPlace, NewStore, check_places, logs_bytes, mkfs, shards_of};
 pub use move_log::{Moved, move_log};
 pub use open::{
