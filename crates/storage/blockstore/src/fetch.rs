@@ -84,12 +84,15 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         })
     }
 
-    /// Reads copies of pages, and notes which can't be read. [`BlockStore::checks_copies`] says when that is done.
+    /// Reads copies of pages, none of which is being read, and notes which can't be. [`BlockStore::checks_copies`] says when that is
+    /// done.
     pub(crate) fn check_copies(&mut self, pages: impl IntoIterator<Item = (PagePtr, Key)>) {
         for (ptr, low) in pages {
             read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
             let runs = vec![None; ptr.copy.len()];
-            self.page_reads.insert(ptr, PageRead { runs, checks: Some(low), ..PageRead::default() });
+            let old =
+                self.page_reads.insert(ptr, PageRead { runs, checks: Some(low), ..PageRead::default() });
+            debug_assert!(old.is_none(), "a page is read for one purpose at a time");
         }
     }
 

@@ -100,12 +100,13 @@ impl Copies {
                 Err(_) => {}
             }
         }
-        if !store.checks_copies() && !self.found.is_empty() {
+        // Each page is read for one purpose at a time.
+        if store.page_reads.is_empty() && !self.found.is_empty() {
             let rest = self.found.len().saturating_sub(COPIES_AT_ONCE);
             store.check_copies(self.found.drain(rest..));
             store.read_for_check(Vec::new(), began);
         }
-        store.checks_copies()
+        !self.found.is_empty() || store.checks_copies()
     }
 
     fn add(&mut self, ptr: PagePtr, low: Key, is_inner: bool) {
