@@ -82,7 +82,7 @@ pub(crate) fn unread_superblocks(shard: &BlockStore<Queue>) -> Vec<String> {
 
 /// What is to be said of pages of the tree that can be read in one place alone.
 pub(crate) fn in_one_place(shard: &BlockStore<Queue>) -> Option<String> {
-    let what = match shard.state().in_one_place {
+    let what = match shard.pages_in_one_place() {
         0 => return None,
         1 => "a page of the tree".to_owned(),
         pages => format!("{pages} pages of the tree"),

@@ -34,8 +34,7 @@ pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError
 }
 
 fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Mended, StoreError> {
-    let (checker, before) = checked(store, shard);
-    let note = store.store().handles().get_mut(shard).and_then(|handle| in_one_place(handle.inner()));
+    let (checker, before, note) = checked(store, shard);
     if before.is_empty() && note.is_none() || !checker.can_repair() {
         return Ok(Mended { mended: Vec::new(), left: before });
     }
@@ -52,17 +51,19 @@ fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Me
     store.drive(|store, _| {
         store.handles().get_mut(shard).is_none_or(|handle| is_done(handle.inner())).then_some(())
     });
-    let (_, mut left) = checked(store, shard);
-    left.extend(store.store().handles().get_mut(shard).and_then(|handle| in_one_place(handle.inner())));
+    let (_, mut left, still) = checked(store, shard);
+    left.extend(still);
     let mended = before.into_iter().chain(note).filter(|problem| !left.contains(problem)).collect();
     Ok(Mended { mended, left })
 }
 
-fn checked(store: &mut Blocking<BlockFileStore>, shard: usize) -> (Checker, Vec<String>) {
+/// The check, its problems, and what is to be said of pages in one place.
+fn checked(store: &mut Blocking<BlockFileStore>, shard: usize) -> (Checker, Vec<String>, Option<String>) {
     let mut checker = Checker::new();
     let problems = store.drive(|store, _| match store.handles().get_mut(shard) {
         Some(handle) => checker.advance(handle.inner()),
         None => Some(Vec::new()),
     });
-    (checker, problems)
+    let note = store.store().handles().get_mut(shard).and_then(|handle| in_one_place(handle.inner()));
+    (checker, problems, note)
 }

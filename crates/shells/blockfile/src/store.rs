@@ -43,7 +43,7 @@ pub struct BlockFileShard {
     /// The latest time that the store knows.
     now: UTime,
     /// Pages that can be read in one place alone, as far as the log was told.
-    in_one_place: u64,
+    in_one_place: usize,
     /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
     _held: Held,
 }
@@ -77,8 +77,9 @@ impl BlockFileShard {
         self.event.take()?.take().ok()
     }
 
+    /// Logs that more pages can be read in one place alone.
     fn tell_of_pages(&mut self) {
-        let pages = self.store.state().in_one_place;
+        let pages = self.store.pages_in_one_place();
         if pages > self.in_one_place
             && let Some(note) = in_one_place(&self.store)
         {

@@ -1,4 +1,4 @@
-//! Listening sockets and the process's file limit.
+//! Listening sockets, what the process's sockets have in common, and its file limit.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

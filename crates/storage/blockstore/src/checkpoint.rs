@@ -6,7 +6,7 @@ use buffer::{Piece, Rope};
 use store::StoreError;
 use wal::Position;
 
-use crate::layout::{Counters, Superblock, features};
+use crate::layout::{BLOCK, Counters, Superblock, features};
 use crate::page::PagePtr;
 use crate::pass::Pass;
 use crate::planted::Barrier;
@@ -171,7 +171,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         self.checkpoint_wanted = false;
-        if self.log.used_bytes() == 0 && !self.has_to_announce() && self.one_place.count() == 0 {
+        if self.log.used_bytes() == 0 && !self.has_to_announce() && self.pages_in_one_place() == 0 {
             self.empties_log = false;
             return;
         }
@@ -308,7 +308,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 for runs in [&made.ptr.runs, &made.ptr.copy] {
                     let mut at = 0;
                     for run in runs {
-                        let bytes = run.count as usize * crate::layout::BLOCK as usize;
+                        let bytes = run.count as usize * BLOCK as usize;
                         let part = made.bytes.slice(at..at + bytes).into();
                         at += bytes;
                         let offset = self.layout.block_offset(run.start);
@@ -320,7 +320,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                     self.features |= features::PAGE_COPIES;
                 }
                 checkpoint.made_blocks += made.ptr.block_count();
-                checkpoint.made_once_blocks += made.bytes.len() as u64 / crate::layout::BLOCK;
+                checkpoint.made_once_blocks += made.bytes.len() as u64 / BLOCK;
             }
             match step {
                 // A step that waits for pages counts for nothing: one is left for when they come, before the cache may drop them.

@@ -30,12 +30,20 @@ pub struct PageRead {
     runs: Vec<Option<Piece>>,
     error: Option<DeviceError>,
     waiters: Vec<Waiter>,
-    /// The page could not be read: what is read is its copy.
-    is_copy: bool,
+    what: PageOrCopy,
     /// [`BlockStore::generation`] when it was asked for: the tree of a later one may have the page no more.
     generation: u64,
-    /// Only whether its copy can be read is asked: the lowest key that the page may have.
-    checks: Option<Key>,
+}
+
+/// What of a page is read.
+#[derive(Default)]
+enum PageOrCopy {
+    #[default]
+    Page,
+    /// The page could not be read.
+    CopyInstead,
+    /// Only whether it can be read is asked: the lowest key that the page may have.
+    CopyToCheck(Key),
 }
 
 /// A read of data under way.
@@ -90,14 +98,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for (ptr, low) in pages {
             read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
             let runs = vec![None; ptr.copy.len()];
-            let old =
-                self.page_reads.insert(ptr, PageRead { runs, checks: Some(low), ..PageRead::default() });
+            let what = PageOrCopy::CopyToCheck(low);
+            let old = self.page_reads.insert(ptr, PageRead { runs, what, ..PageRead::default() });
             debug_assert!(old.is_none(), "a page is read for one purpose at a time");
         }
     }
 
     pub(crate) fn checks_copies(&self) -> bool {
-        self.page_reads.values().any(|read| read.checks.is_some())
+        self.page_reads.values().any(|read| matches!(read.what, PageOrCopy::CopyToCheck(_)))
     }
 
     /// Reads blocks for a request. Returns how many completions it waits for.
@@ -175,25 +183,25 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         let Some(read) = self.page_reads.remove(&ptr) else { return };
-        let PageRead { runs, error, waiters, is_copy, generation, checks } = read;
-        match (page_of(&ptr, runs, error), checks) {
-            (Ok(_), Some(_)) => {}
-            (Err(_), Some(low)) => self.one_place.note(ptr, low),
-            (Err(_), None) if !is_copy && !ptr.copy.is_empty() => {
+        let PageRead { runs, error, waiters, what, generation } = read;
+        match (page_of(&ptr, runs, error), what) {
+            (Ok(_), PageOrCopy::CopyToCheck(_)) => {}
+            (Err(_), PageOrCopy::CopyToCheck(low)) => self.one_place.note(ptr, low),
+            (Err(_), PageOrCopy::Page) if !ptr.copy.is_empty() => {
                 read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
                 let runs = vec![None; ptr.copy.len()];
-                let read = PageRead { runs, waiters, is_copy: true, generation, ..PageRead::default() };
-                self.page_reads.insert(ptr, read);
+                let what = PageOrCopy::CopyInstead;
+                self.page_reads.insert(ptr, PageRead { runs, error: None, waiters, what, generation });
                 return;
             }
-            (Ok(page), None) => {
-                if is_copy && generation == self.generation {
+            (Ok(page), what) => {
+                if matches!(what, PageOrCopy::CopyInstead) && generation == self.generation {
                     let low = if page.len() > 0 { Key::from_slice(page.key(0)) } else { Key::new() };
                     self.one_place.note(ptr.clone(), low);
                 }
                 self.tables.pages.insert(ptr, Arc::new(page));
             }
-            (Err(error), None) => self.tables.pages.on_bad(ptr, error),
+            (Err(error), _) => self.tables.pages.on_bad(ptr, error),
         }
         for waiter in waiters {
             match waiter {

@@ -30,13 +30,15 @@ impl OnePlace {
     pub fn forget(&mut self, ptr: &PagePtr) {
         self.pages.remove(ptr);
     }
-
-    pub fn count(&self) -> u64 {
-        self.pages.len() as u64
-    }
 }
 
 impl<Q: DeviceQueue> BlockStore<Q> {
+    /// Pages of the tree that were found, since the opening, to be readable in one of their two places alone, and that no checkpoint
+    /// has written anew.
+    pub fn pages_in_one_place(&self) -> usize {
+        self.one_place.pages.len()
+    }
+
     /// Has a checkpoint that is about to begin write such pages anew: a key below each is set to the value that it has. Returns whether
     /// it has to wait for pages.
     pub(crate) fn renew_pages(&mut self) -> bool {

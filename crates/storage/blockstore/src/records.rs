@@ -132,7 +132,7 @@ pub fn is_vital(key: &[u8]) -> bool {
     let is_first = number_of(key).is_some_and(|number| number < FIRST_NUMBERS);
     match key.first() {
         Some(&table::ONODE) => is_first,
-        Some(&table::NUMBERED) => is_first && key.get(9) != Some(&(Part::Omap as u8)),
+        Some(&table::NUMBERED) => is_first && key.get(PART_KEY_BYTES - 1) != Some(&(Part::Omap as u8)),
         Some(&(table::LOG | table::COUNTS)) => false,
         _ => true,
     }

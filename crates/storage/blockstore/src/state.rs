@@ -10,9 +10,6 @@ use crate::store::BlockStore;
 pub struct State {
     /// Of the superblock written last.
     pub generation: u64,
-    /// Pages of the tree that were found, since the opening, to be readable in one of their two places alone, and that no checkpoint has
-    /// written anew.
-    pub in_one_place: u64,
     /// Levels of the tree on the device.
     pub tree_levels: u8,
     /// Bytes of its pages.
@@ -50,7 +47,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn state(&self) -> State {
         State {
             generation: self.generation,
-            in_one_place: self.one_place.count(),
             tree_levels: self.tables.tree.levels(),
             tree_bytes: self.tree_blocks * BLOCK,
             changes_bytes: self.tables.active_bytes,

@@ -189,7 +189,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) damage: Option<Vec<String>>,
     /// See [`BlockStore::unread_superblocks`].
     pub(crate) unread_superblocks: Vec<u64>,
-    /// See there.
+    /// Pages of the tree that can be read in one of their two places alone.
     pub(crate) one_place: OnePlace,
     /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,

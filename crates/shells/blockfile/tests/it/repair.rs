@@ -79,6 +79,14 @@ fn flip(dir: &Path, places: &[u64]) {
     }
 }
 
+/// Flips these bytes wherever one block has them: the last one that does, or so many before it.
+fn flip_in_block(dir: &Path, bytes: &[u8], before_last: usize) {
+    let places = places_of(dir, bytes);
+    let blocks: BTreeSet<u64> = places.iter().map(|at| at / 4096).collect();
+    let block = *blocks.iter().rev().nth(before_last).unwrap();
+    flip(dir, &places.into_iter().filter(|at| at / 4096 == block).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_page_or_its_copy_that_can_not_be_read_is_named_and_written_anew() {
     for lost in [1, 0] {
@@ -89,10 +97,7 @@ fn a_page_or_its_copy_that_can_not_be_read_is_named_and_written_anew() {
         store.commit(txn).unwrap();
         close(store);
         // The log has it, too, before the blocks; the page's copy comes last.
-        let places = places_of(dir.path(), b"a name of its own");
-        let blocks: BTreeSet<u64> = places.iter().map(|at| at / 4096).collect();
-        let page = *blocks.iter().rev().nth(lost).unwrap();
-        flip(dir.path(), &places.into_iter().filter(|at| at / 4096 == page).collect::<Vec<_>>());
+        flip_in_block(dir.path(), b"a name of its own", lost);
 
         let mut store = opened(dir.path());
         let found = fsck(&mut store, true, &mut |_| ());
@@ -243,10 +248,7 @@ fn a_page_is_written_anew_where_memory_does_not_hold_the_tree() {
     store.commit(txn).unwrap();
     (0..3).for_each(|n| store.commit(omap(n)).unwrap());
     close(store);
-    let places = places_of(dir.path(), b"a value of its own");
-    let blocks: BTreeSet<u64> = places.iter().map(|at| at / 4096).collect();
-    let page = *blocks.iter().rev().nth(1).unwrap();
-    flip(dir.path(), &places.into_iter().filter(|at| at / 4096 == page).collect::<Vec<_>>());
+    flip_in_block(dir.path(), b"a value of its own", 1);
     let mended = repair(&mut opened()).unwrap();
     assert_eq!((mended.mended.len(), mended.left), (1, Vec::new()));
     let found = fsck(&mut opened(), true, &mut |_| ());

@@ -141,7 +141,7 @@ fn noticed(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &st
         }
     }
     let Simulated { store, .. } = h.take();
-    let by_copy = store.state().in_one_place > 0;
+    let by_copy = store.pages_in_one_place() > 0;
     drop(store);
     disks.close();
     match (read_all, problems.is_empty()) {
@@ -268,7 +268,7 @@ fn no_block_alone_keeps_a_shard_from_opening() {
         disks.close();
         let mut simulated = factory.open(&disks);
         assert_eq!(check(&mut simulated), Vec::<String>::new(), "{what}");
-        assert_eq!(simulated.store.state().in_one_place, 0, "{what}: it was written anew");
+        assert_eq!(simulated.store.pages_in_one_place(), 0, "{what}: it was written anew");
         drop(simulated.store);
         disks.close();
     }
