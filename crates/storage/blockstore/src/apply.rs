@@ -9,6 +9,7 @@ use types::GHObject;
 use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
+use crate::onode::{Home, Inline};
 use crate::page::Key;
 use crate::records::{
     Collection, Dead, Part, collection_key, dead_key, encode_log_record, key, log_key, object_key, object_of,
@@ -71,7 +72,7 @@ impl Context<'_> {
                 None => return Ok(()),
             },
         };
-        let (number, omap) = (found.onode.number, found.onode.omap);
+        let omap = found.onode.omap;
         match change {
             ObjectChange::Touch => {}
             ObjectChange::Write { offset, data, advice: _, checksums } => {
@@ -82,12 +83,13 @@ impl Context<'_> {
             ObjectChange::Remove => return self.remove(&found),
             ObjectChange::SetAttrs(attrs) => {
                 for (name, value) in attrs.iter() {
-                    self.put(part_key(number, Part::Attr, name), Piece::copy_from(value))?;
+                    self.set_attr(&mut found.onode, name, value)?;
                 }
             }
-            ObjectChange::RemoveAttr(name) => self.delete(part_key(number, Part::Attr, name))?,
-            ObjectChange::RemoveAttrs => self.delete_part(number, Part::Attr)?,
+            ObjectChange::RemoveAttr(name) => self.remove_attr(&mut found.onode, name)?,
+            ObjectChange::RemoveAttrs => self.remove_attrs(&mut found.onode)?,
             ObjectChange::OmapSet(entries) => {
+                found.onode.note_key();
                 for (name, value) in entries {
                     self.put(part_key(omap, Part::Omap, name), Piece::copy_from(value))?;
                 }
@@ -104,6 +106,7 @@ impl Context<'_> {
                 }
             }
             ObjectChange::OmapSetHeader(header) => {
+                found.onode.note_key();
                 let key = part_key(omap, Part::OmapHeader, &[]);
                 self.put(key, Piece::copy_from(header))?;
             }
@@ -112,11 +115,6 @@ impl Context<'_> {
         }
         self.store(found);
         Ok(())
-    }
-
-    fn delete_part(&mut self, number: u64, part: Part) -> Attempt<()> {
-        let prefix = part_key(number, part, &[]);
-        self.delete_range(&prefix, keys::after_prefix(&prefix).as_deref())
     }
 
     fn clear_omap(&mut self, found: &mut Found) -> Attempt<()> {
@@ -134,6 +132,9 @@ impl Context<'_> {
         self.delete(found.key().clone())?;
         self.counters.objects = self.counters.objects.saturating_sub(1);
         let onode = &found.onode;
+        if let Home::Here(record) = onode.home(Inline::FirstChunk) {
+            self.give_up_record(record)?;
+        }
         if let Some(all) = self.few_keys(onode, Dead::All.parts())? {
             return self.delete_parts(all);
         }
@@ -151,7 +152,7 @@ impl Context<'_> {
     ) -> Attempt<()> {
         self.collection(id)?;
         self.collection(to_id)?;
-        let source = self.existing(id, from)?;
+        let mut source = self.existing(id, from)?;
         if (id, from) == (to_id, to) {
             return Ok(());
         }
@@ -160,14 +161,20 @@ impl Context<'_> {
         }
         let mut copy = self.find_or_make(to_id, to)?;
         (copy.onode.size, copy.onode.hint) = (source.onode.size, source.onode.hint);
-        self.share_data(source.onode.number, copy.onode.number)?;
-        for part in [Part::OmapHeader, Part::Attr, Part::Omap] {
+        self.share_data(&mut source.onode, &mut copy.onode)?;
+        for part in Inline::ALL.into_iter().filter(|part| part.attr_name().is_some()) {
+            copy.onode.set_home(part, source.onode.home(part).clone());
+        }
+        for part in [Part::OmapHeader, Part::Attr, Part::Omap].into_iter().filter(|_| source.onode.has_keys())
+        {
+            copy.onode.note_key();
             let prefix = part_key(source.onode.number_of(part), part, &[]);
             let to = copy.onode.number_of(part);
             for (key, value) in self.with_prefix(&prefix)? {
                 self.put_new(part_key(to, part, &key[prefix.len()..]), value);
             }
         }
+        self.store(source);
         self.store(copy);
         Ok(())
     }
@@ -180,7 +187,7 @@ impl Context<'_> {
     ) -> Attempt<()> {
         self.collection(id)?;
         self.collection(to_id)?;
-        let source = self.existing(id, from)?;
+        let mut source = self.existing(id, from)?;
         let there = source.onode.size.saturating_sub(from_offset).min(len);
         let mut target = self.find_or_make(to_id, to)?;
         // Whole blocks in the middle are shared where that is worth a count for each, the edges are copied.
@@ -190,7 +197,7 @@ impl Context<'_> {
         // Compressed blocks keep their places within a chunk.
         let chunk_bytes = CHUNK_BLOCKS * BLOCK;
         if shares && from_offset % chunk_bytes != to_offset % chunk_bytes {
-            shares = !self.has_blobs(source.onode.number, &(first..last))?;
+            shares = !self.has_blobs(&source.onode, &(first..last))?;
         }
         let shared = match shares {
             true => first * BLOCK..last * BLOCK,
@@ -204,10 +211,13 @@ impl Context<'_> {
         }
         if !shared.is_empty() {
             let to_first = (to_offset + (shared.start - from_offset)) / BLOCK;
-            self.share_range(&source, first..last, &target, to_first)?;
+            self.share_range(&mut source.onode, first..last, &mut target, to_first)?;
             target.onode.size = target.onode.size.max((to_first + last - first) * BLOCK);
         }
         self.zero(&mut target, to_offset + there, len - there)?;
+        if !shared.is_empty() {
+            self.store(source);
+        }
         self.store(target);
         Ok(())
     }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
+use buffer::Piece;
+use encoding::DecodeError;
 use store::{Compressed, StoreError, keys};
 use types::{GHObject, PoolId};
 
@@ -11,10 +13,11 @@ use crate::block_uses::{BlockUses, Uses};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
 use crate::layout::BLOCK;
 use crate::one_place::Copies;
+use crate::onode::{Home, Inline, Onode, OwnKeys};
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
 use crate::records::{
-    Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, log_version, number_of, object_of, space_of, table,
+    Collection, Counts, Dead, PART_KEY_BYTES, Part, log_version, number_of, object_of, space_of, table,
 };
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
@@ -62,6 +65,8 @@ pub struct Checker {
     pub(crate) objects: u64,
     /// Numbers of objects that something belongs to, ascending, each once.
     pub(crate) numbers: Vec<u64>,
+    /// Which inline parts each has under keys of their own.
+    own_keys: Vec<OwnKeys>,
     pub(crate) mapped: BlockUses,
     pub(crate) counts: BTreeMap<u64, u32>,
     pub(crate) metadata_bytes: u64,
@@ -182,7 +187,7 @@ impl Checker {
         self.gap.is_some()
     }
 
-    fn look_at(&mut self, key: &[u8], value: &[u8]) {
+    fn look_at(&mut self, key: &[u8], value: &Piece) {
         if key[0] == table::BITMAP {
             return;
         }
@@ -200,7 +205,7 @@ impl Checker {
                         .push(format!("key {key:02x?} has spaces for a collection that is not there"));
                 }
             }),
-            table::ONODE => Onode::decode(value).map(|onode| self.look_at_object(key, &onode)),
+            table::ONODE => Onode::decode(value).and_then(|onode| self.look_at_object(key, &onode)),
             table::NUMBERED => self.look_at_part(key, value),
             table::COUNTS => Counts::decode(value).map(|counts| {
                 let group = key.get(1..).and_then(|g| g.try_into().ok()).map_or(0, u64::from_be_bytes);
@@ -226,7 +231,7 @@ impl Checker {
         }
     }
 
-    fn look_at_object(&mut self, key: &[u8], onode: &Onode) {
+    fn look_at_object(&mut self, key: &[u8], onode: &Onode) -> Result<(), DecodeError> {
         if self.objects == 0 {
             // Every collection's key comes before those of objects.
             self.gather_parts();
@@ -241,9 +246,20 @@ impl Checker {
                 self.problems.push(format!("object number {number} is there, and dead"));
             }
         }
+        let omap = (onode.omap != onode.number).then_some(onode.omap);
+        for number in [onode.number].into_iter().chain(omap) {
+            let own = self.numbers.binary_search(&number).ok().map(|at| self.own_keys[at]);
+            if let Some(what) = own.and_then(|own| onode.contradiction(own)) {
+                self.problems.push(format!("object number {number} {what}"));
+            }
+        }
+        if let Home::Here(record) = onode.home(Inline::FirstChunk) {
+            self.look_at_record(onode.number, record)?;
+        }
         let at = space_of(key).zip(object_of(key));
         let Some((space, object)) = at else {
-            return self.problems.push(format!("key {key:02x?} names no object"));
+            self.problems.push(format!("key {key:02x?} names no object"));
+            return Ok(());
         };
         let hash = u64::from(object.hobj.hash.reverse_bits());
         let part = self.parts.range(..=(space, hash)).next_back();
@@ -252,6 +268,7 @@ impl Checker {
         if !is_in && !self.is_partial {
             self.problems.push(format!("object {object} in space {space} is in no collection"));
         }
+        Ok(())
     }
 
     fn gather_parts(&mut self) {
@@ -271,7 +288,7 @@ impl Checker {
         }
     }
 
-    fn look_at_part(&mut self, key: &[u8], value: &[u8]) -> Result<(), encoding::DecodeError> {
+    fn look_at_part(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
         let Some(number) = number_of(key) else {
             self.is_partial = true;
             self.problems.push(format!("key {key:02x?} has no number"));
@@ -279,11 +296,18 @@ impl Checker {
         };
         if self.numbers.last() != Some(&number) {
             self.numbers.push(number);
+            self.own_keys.push(OwnKeys::default());
         }
+        self.own_keys.iter_mut().next_back().into_iter().for_each(|own| own.note(key));
         if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
             return Ok(());
         }
-        let chunk = Chunk::decode(value)?;
+        self.look_at_record(number, value)
+    }
+
+    /// A record of the map of data.
+    fn look_at_record(&mut self, number: u64, record: &[u8]) -> Result<(), DecodeError> {
+        let chunk = Chunk::decode(record)?;
         chunk.blobs.iter().for_each(|blob| self.look_at_blob(number, blob));
         chunk.slots.values().for_each(|slot| self.mapped.note(slot));
         Ok(())

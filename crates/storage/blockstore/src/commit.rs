@@ -140,14 +140,16 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.contents.deferred.extend(batch.deferred);
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
-        if let Some(found) = last_object {
+        if let Some(found) = last_object
+            && let Some(stored) = &found.stored
+        {
             debug_assert!(
-                self.tables.active().get(found.key()).is_none_or(|c| *c == Some(found.onode.encode())),
+                self.tables.active().get(found.key()).is_none_or(|value| value.as_ref() == Some(stored)),
                 "the onode of {} is not the one that was stored",
                 found.object
             );
             // What was just written is asked for sooner than most.
-            self.tables.recent.get_mut().note_onode(found.place.space, found.object, found.onode);
+            self.tables.recent.get_mut().note_onode(found.place.space, found.object, stored.clone());
         }
         self.counters = batch.counters;
         self.packer.note(packed);
@@ -494,6 +496,7 @@ mod tests {
     use store::{CollectionId, ObjectStore, Token, Transaction};
     use types::{GHObject, HObject, Name, PoolId};
 
+    use crate::onode::Onode;
     use crate::test_store::{rest, store};
 
     #[test]
@@ -502,13 +505,14 @@ mod tests {
         let object: GHObject = HObject::head(PoolId(1), Name::new(), Name::new(), "a".into(), 1).into();
         let c = CollectionId::Meta;
         let mut txn = Transaction::new();
-        txn.create_collection(c, 0).write(c, &object, 0, vec![1; 5000].into());
+        txn.create_collection(c, 0).write(c, &object, 0, vec![1; 100_000].into());
         store.queue(txn, Token(1));
         rest(&mut store);
         let space = store.tables.recent.get_mut().collection(c).map(|collection| collection.space);
         let space = space.expect("the collection was made");
         let onode = store.tables.recent.get_mut().onode(space, &object).expect("it was written");
-        assert_eq!(onode.size, 5000);
+        let onode = Onode::decode(onode).expect("an onode");
+        assert_eq!(onode.size, 100_000);
         assert!(store.tables.recent.get_mut().maps.record(onode.number, 0).is_some());
         let mut txn = Transaction::new();
         txn.remove(c, &object);

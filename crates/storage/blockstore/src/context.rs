@@ -15,12 +15,13 @@ use crate::cache::DataCache;
 use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot};
 use crate::layout::{BLOCK, Counters};
 use crate::mapped::BadBlob;
+use crate::onode::Onode;
 use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::recent::Recent;
 use crate::records::{
-    Collection, Counts, Onode, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key,
-    part_key, space_key, table,
+    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key, part_key,
+    space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
@@ -62,8 +63,8 @@ pub struct Found {
     pub object: GHObject,
     pub place: Place,
     pub onode: Onode,
-    /// The onode as it is stored, if it is.
-    pub stored: Option<Onode>,
+    /// The onode as it is stored, if it is: encoded.
+    pub stored: Option<Piece>,
 }
 
 impl Found {
@@ -89,6 +90,11 @@ impl Place {
     fn key(&self, object: &GHObject) -> &Key {
         self.key.get_or_init(|| object_key(self.space, object))
     }
+}
+
+/// An onode, decoded and encoded.
+fn decoded(value: Piece) -> Attempt<(Onode, Piece)> {
+    Ok((Onode::decode(&value).map_err(damaged)?, value))
 }
 
 /// The error of a blob of an object that has its checksums and can't be decompressed.
@@ -406,25 +412,39 @@ impl Context<'_> {
             // Most who look in vain make the object next.
             self.note(|recent| place.key.take().into_iter().for_each(|key| recent.note_absent(key)));
         }
-        Ok(onode.map(|onode| Found { collection, object: object.clone(), place, onode, stored: Some(onode) }))
+        let found = |(onode, stored)| Found {
+            collection,
+            object: object.clone(),
+            place,
+            onode,
+            stored: Some(stored),
+        };
+        Ok(onode.map(found))
     }
 
-    /// Where an object's onode lies, or would, and the onode if the object exists.
-    fn look_for(&self, collection: CollectionId, object: &GHObject) -> Attempt<(Place, Option<Onode>)> {
+    /// Where an object's onode lies, or would, and if the object exists the onode, decoded and encoded.
+    fn look_for(
+        &self,
+        collection: CollectionId,
+        object: &GHObject,
+    ) -> Attempt<(Place, Option<(Onode, Piece)>)> {
         debug_assert!(self.last_object.is_none(), "an onode that may not be set yet is passed by");
         let place = Place::new(self.space_of(collection, object)?);
         if let Some(recent) = self.recent() {
-            let onode = recent.onode(place.space, object);
-            if onode.is_some() || recent.is_absent(place.key(object)) {
-                return Ok((place, onode));
+            let value = recent.onode(place.space, object);
+            if value.is_some() || recent.is_absent(place.key(object)) {
+                let value = value.cloned();
+                return Ok((place, value.map(decoded).transpose()?));
             }
         }
         let Some(value) = self.get(place.key(object))? else {
             return Ok((place, None));
         };
-        let onode = Onode::decode(&value).map_err(damaged)?;
-        self.note(|recent| recent.note_onode(place.space, object.clone(), onode));
-        Ok((place, Some(onode)))
+        // A piece of a page would keep all of the page in memory.
+        let value = value.compact();
+        let found = decoded(value.clone())?;
+        self.note(|recent| recent.note_onode(place.space, object.clone(), value));
+        Ok((place, Some(found)))
     }
 
     /// The object if it was stored last. It has to be stored again to be found so once more, and for its onode to be set.
@@ -456,11 +476,14 @@ impl Context<'_> {
         if let Some(last) = self.take_last(collection, object) {
             return Ok(last);
         }
-        let (place, stored) = self.look_for(collection, object)?;
-        let onode = stored.unwrap_or_else(|| {
-            self.counters.objects += 1;
-            Onode::new(self.new_number())
-        });
+        let (place, found) = self.look_for(collection, object)?;
+        let (onode, stored) = match found {
+            Some((onode, stored)) => (onode, Some(stored)),
+            None => {
+                self.counters.objects += 1;
+                (Onode::new(self.new_number()), None)
+            }
+        };
         Ok(Found { collection, object: object.clone(), place, onode, stored })
     }
 
@@ -549,7 +572,7 @@ impl Context<'_> {
     /// The keys of some parts of an object, if there are at most [`Context::keys_at_once`].
     pub fn few_keys(&self, onode: &Onode, parts: &[Part]) -> Attempt<Option<Vec<(Part, Key, Piece)>>> {
         let (mut all, mut bytes) = (Vec::new(), 0);
-        for part in parts {
+        for part in parts.iter().filter(|_| onode.has_keys()) {
             let prefix = part_key(onode.number_of(*part), *part, &[]);
             let end = keys::after_prefix(&prefix);
             let mut merged = self.merged(&prefix, end.as_deref())?;
@@ -568,11 +591,7 @@ impl Context<'_> {
     pub fn delete_parts(&mut self, all: Vec<(Part, Key, Piece)>) -> Attempt<()> {
         for (part, key, value) in all {
             if part == Part::Chunk {
-                let chunk = Chunk::decode(&value).map_err(damaged)?;
-                for slot in chunk.slots.values() {
-                    self.give_up(*slot)?;
-                }
-                chunk.blobs.iter().try_for_each(|blob| self.drop_blob(blob))?;
+                self.give_up_record(&value)?;
             }
             self.delete_known(key, &value);
         }
@@ -589,10 +608,11 @@ impl Context<'_> {
     /// Sets the onode of the object that was stored last.
     pub fn write_last(&mut self) {
         let Some(mut found) = self.last_object.take() else { return };
-        if found.stored != Some(found.onode) {
-            let old_bytes = found.stored.map(|old| old.encoded_bytes());
-            self.put_over(found.key().clone(), old_bytes, found.onode.encode());
-            found.stored = Some(found.onode);
+        let value = found.onode.encode();
+        if found.stored.as_ref() != Some(&value) {
+            let old_bytes = found.stored.map(|old| old.len());
+            self.put_over(found.place.key(&found.object).clone(), old_bytes, value.clone());
+            found.stored = Some(value);
         }
         self.last_object = Some(found);
     }

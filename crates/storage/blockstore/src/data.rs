@@ -4,48 +4,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use buffer::{Piece, Rope};
-use store::keys;
 
 use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places_from};
 use crate::context::{Context, Found, bad_blob};
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
-use crate::page::Key;
-use crate::records::{Part, chunk_key, chunk_of, part_key};
+use crate::onode::Onode;
 use crate::stop::{Attempt, damaged};
 
-/// As many records of the map are looked up one by one; of more those that are there are searched.
-const FEW_CHUNKS: u64 = 2;
-
 impl Context<'_> {
-    /// The records of the map that have blocks of `first..end`, with the number of their first block.
-    fn chunks(&self, number: u64, first: u64, end: u64) -> Attempt<Vec<(u64, Key, Piece)>> {
-        let chunks = first / CHUNK_BLOCKS..end.div_ceil(CHUNK_BLOCKS);
-        if chunks.end.saturating_sub(chunks.start) <= FEW_CHUNKS {
-            let keys = chunks.map(|chunk| (chunk * CHUNK_BLOCKS, chunk_key(number, chunk)));
-            let found = keys.map(|(base, key)| Ok(self.get(&key)?.map(|value| (base, key, value))));
-            return found.filter_map(Attempt::transpose).collect();
-        }
-        let start = chunk_key(number, chunks.start);
-        let stop = match chunks.end {
-            chunk if chunk <= u64::from(u32::MAX) => Some(chunk_key(number, chunk)),
-            _ => keys::after_prefix(&part_key(number, Part::Chunk, &[])),
-        };
-        let records = self.range(&start, stop.as_deref())?;
-        let base = |key: &Key| chunk_of(key).ok_or_else(|| damaged("a key of a map of blocks"));
-        records.into_iter().map(|(key, value)| Ok((base(&key)? * CHUNK_BLOCKS, key, value))).collect()
-    }
-
-    /// A record of the map; an empty one if it is not there.
-    pub fn chunk(&self, key: &[u8]) -> Attempt<Chunk> {
-        match self.get(key)? {
-            Some(value) => Chunk::decode(&value).map_err(damaged),
-            None => Ok(Chunk::default()),
-        }
-    }
-
     /// What is mapped of the blocks `first..end`.
-    pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Mapped> {
+    pub fn mapped(&self, onode: &Onode, first: u64, end: u64) -> Attempt<Mapped> {
         let mut mapped = Mapped::default();
         let mut add = |base: u64, record: &[u8]| {
             let wanted = places_from(base, &(first..end));
@@ -55,30 +24,18 @@ impl Context<'_> {
         };
         let only = first / CHUNK_BLOCKS;
         if end.div_ceil(CHUNK_BLOCKS) == only + 1 {
-            self.with_record(number, only, |record| add(only * CHUNK_BLOCKS, record))?;
+            self.with_record(onode, only, |record| add(only * CHUNK_BLOCKS, record))?;
         } else {
-            for (base, _, value) in self.chunks(number, first, end)? {
-                add(base, &value)?;
+            for (chunk, value) in self.records(onode, &(first..end))? {
+                add(chunk * CHUNK_BLOCKS, &value)?;
             }
         }
         Ok(mapped)
     }
 
-    /// Shows a record of the map, if it is there.
-    fn with_record(&self, number: u64, chunk: u64, show: impl FnOnce(&[u8]) -> Attempt<()>) -> Attempt<()> {
-        if let Some(recent) = self.recent()
-            && let Some(record) = recent.maps.record(number, chunk)
-        {
-            return show(record);
-        }
-        let Some(value) = self.get(&chunk_key(number, chunk))? else { return Ok(()) };
-        self.note(|recent| recent.maps.note(number, chunk, &value));
-        show(&value)
-    }
-
     /// Whether some of the blocks are compressed.
-    pub fn has_blobs(&self, number: u64, blocks: &Range<u64>) -> Attempt<bool> {
-        Ok(!self.mapped(number, blocks.start, blocks.end)?.blobs.is_empty())
+    pub fn has_blobs(&self, onode: &Onode, blocks: &Range<u64>) -> Attempt<bool> {
+        Ok(!self.mapped(onode, blocks.start, blocks.end)?.blobs.is_empty())
     }
 
     /// The contents of mapped blocks by their numbers, ascending.
@@ -95,7 +52,7 @@ impl Context<'_> {
     /// Bytes of an object, which reach no further than its end.
     pub fn read(&self, found: &Found, offset: u64, len: u64) -> Attempt<Rope> {
         let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
-        let mapped = self.mapped(found.onode.number, first, end)?;
+        let mapped = self.mapped(&found.onode, first, end)?;
         Ok(assemble(offset, len, self.contents_of(found, &mapped)?.into_iter()))
     }
 
@@ -113,7 +70,7 @@ impl Context<'_> {
         let head_end = (first * BLOCK).min(end);
         for (from, to) in [(offset, head_end), ((last * BLOCK).max(head_end), end)] {
             let block = from / BLOCK;
-            if from < to && !self.mapped(found.onode.number, block, block + 1)?.is_empty() {
+            if from < to && !self.mapped(&found.onode, block, block + 1)?.is_empty() {
                 self.write(found, from, &Rope::zeros((to - from) as usize), None)?;
             }
         }
@@ -133,9 +90,10 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Gives up the blocks `first..end` of an object.
-    pub fn unmap(&mut self, found: &Found, first: u64, end: u64) -> Attempt<()> {
-        for (base, key, value) in self.chunks(found.onode.number, first, end)? {
+    /// Gives up the blocks `first..end` of an object; the caller stores it.
+    pub fn unmap(&mut self, found: &mut Found, first: u64, end: u64) -> Attempt<()> {
+        for (number, value) in self.records(&found.onode, &(first..end))? {
+            let base = number * CHUNK_BLOCKS;
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
             let gone = places_from(base, &(first..end));
             let rescued = self.rescued(found, base, &chunk, gone)?;
@@ -147,25 +105,26 @@ impl Context<'_> {
                 self.replace(&mut chunk, rescued, Vec::new())?;
             }
             match chunk.is_empty() {
-                true => self.delete_known(key, &value),
-                false => self.put(key, chunk.encode())?,
+                true => self.delete_record(&mut found.onode, number, &value),
+                false => self.put_record(&mut found.onode, number, Some(&value), chunk.encode()),
             }
         }
         Ok(())
     }
 
     /// Lets an object map, from `to_first` on, the blocks that another one maps in `blocks`; gives up what it had there.
-    /// Compressed blocks stay at their places of a chunk.
+    /// Compressed blocks stay at their places of a chunk. The caller stores both.
     pub fn share_range(
         &mut self,
-        from: &Found,
+        from: &mut Onode,
         blocks: Range<u64>,
-        to: &Found,
+        to: &mut Found,
         to_first: u64,
     ) -> Attempt<()> {
         self.unmap(to, to_first, to_first + (blocks.end - blocks.start))?;
         let mut shared: BTreeMap<u64, Chunk> = BTreeMap::new();
-        for (base, key, value) in self.chunks(from.onode.number, blocks.start, blocks.end)? {
+        for (number, value) in self.records(from, &blocks)? {
+            let base = number * CHUNK_BLOCKS;
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
             let inside = places_from(base, &blocks);
             let some = part_of(&mut chunk, inside);
@@ -179,31 +138,32 @@ impl Context<'_> {
                 let target = (base + to_first).wrapping_sub(blocks.start) / CHUNK_BLOCKS;
                 shared.entry(target).or_default().blobs.extend(some.blobs);
             }
-            self.put(key, chunk.encode())?;
+            self.put_record(from, number, Some(&value), chunk.encode());
         }
         for (number, part) in shared {
-            let key = chunk_key(to.onode.number, number);
-            let mut chunk = self.chunk(&key)?;
+            let old = self.record(&to.onode, number)?;
+            let decoded = old.as_ref().map_or(Ok(Chunk::default()), |old| Chunk::decode(old));
+            let mut chunk = decoded.map_err(damaged)?;
             part.slots.iter().for_each(|(place, slot)| chunk.slots.insert(place, slot));
             chunk.blobs.extend(part.blobs);
             let rescued = self.rescued(to, number * CHUNK_BLOCKS, &chunk, 0)?;
             if !rescued.is_empty() {
                 self.replace(&mut chunk, rescued, Vec::new())?;
             }
-            self.put(key, chunk.encode())?;
+            self.put_record(&mut to.onode, number, old.as_ref(), chunk.encode());
         }
         Ok(())
     }
 
-    /// Lets the object numbered `to`, which has no data, map the same blocks.
-    pub fn share_data(&mut self, from: u64, to: u64) -> Attempt<()> {
-        for (base, key, value) in self.chunks(from, 0, u64::MAX)? {
+    /// Lets `to`, which has no data, map the same blocks. The caller stores both.
+    pub fn share_data(&mut self, from: &mut Onode, to: &mut Onode) -> Attempt<()> {
+        for (number, value) in self.records(from, &(0..u64::MAX))? {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
             self.add_shares(&chunk)?;
             chunk.stored_mut().for_each(|slot| slot.shared = true);
             let shared = chunk.encode();
-            self.put(key, shared.clone())?;
-            self.put_new(chunk_key(to, base / CHUNK_BLOCKS), shared);
+            self.put_record(from, number, Some(&value), shared.clone());
+            self.put_record(to, number, None, shared);
         }
         Ok(())
     }
@@ -252,6 +212,7 @@ mod tests {
     use crate::layout::Counters;
     use crate::packer::Packer;
     use crate::ranges::Ranges;
+    use crate::records::chunk_key;
     use crate::space::Space;
     use crate::tree::Tables;
 
@@ -265,7 +226,9 @@ mod tests {
         let mut space = Space::new(&Ranges::one(0, 100));
         let blocks = (&mut space, &packer);
         let mut context = Context::new(&tables, &contents, &NOTHING_FETCHED, blocks, Counters::default());
-        let found = |context: &Context<'_>| context.mapped(7, 5, 6).map(|mapped| mapped.numbers()).ok();
+        let onode = Onode::decode(&vec![0, 7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0].into())
+            .expect("of an earlier build");
+        let found = |context: &Context<'_>| context.mapped(&onode, 5, 6).map(|mapped| mapped.numbers()).ok();
         assert_eq!(found(&context), Some(vec![]));
         context.asks_recent = true;
         assert_eq!(found(&context), Some(vec![5]));

@@ -10,10 +10,11 @@ use crate::bitmap::{Bitmap, REGION_BYTES, Run};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
 use crate::codec::Codec;
 use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
+use crate::onode::{Home, Inline, Onode};
 use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Entries, Key, Page, PagePtr, encode_page};
 use crate::ranges::Grown;
-use crate::records::{Collection, Counts, Dead, Onode};
+use crate::records::{Collection, Counts, Dead};
 use crate::shape::{Shape, hash_range};
 
 /// How many decoders there are.
@@ -33,7 +34,7 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         4 => Batch::decode_all(&piece).map(|all| all.iter().for_each(|batch| drop(batch.encode()))),
         5 => Chunk::decode(bytes).map(|chunk| drop(chunk.encode())),
         6 => Counts::decode(bytes).map(|counts| drop(counts.encode())),
-        7 => Onode::decode(bytes).map(|onode| drop(onode.encode())),
+        7 => Onode::decode(&piece).map(|onode| drop(onode.encode())),
         8 => Collection::decode(bytes).map(|collection| drop(collection.encode())),
         9 => Shape::decode(bytes).map(|shape| drop((shape.encode(), shape.space_of(7)))),
         10 => Dead::decode(bytes).map(|dead| drop(dead.encode())),
@@ -118,6 +119,11 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let mut shape = Shape::whole(3);
     shape.set(&hash_range(2, 1), 9);
     let (page, used) = encode_page(1, &entries);
+    let mut plain = Onode::new(1);
+    (plain.omap, plain.size, plain.hint) = (3, 2, Some(AllocHint::default()));
+    let mut onode = plain.clone();
+    onode.set_home(Inline::Info, Home::Here(Piece::copy_from(b"info")));
+    onode.set_home(Inline::SnapSet, Home::Apart);
     vec![
         (0, label.encode(Part::Data).to_vec()),
         (0, Label { copies: true, ..label }.encode(Part::Data).to_vec()),
@@ -129,7 +135,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (4, batch.encode().to_vec()),
         (5, chunk.encode().to_vec()),
         (6, Counts([(1, 2), (9, 3)].into()).encode().to_vec()),
-        (7, Onode { number: 1, omap: 3, size: 2, hint: Some(AllocHint::default()) }.encode().to_vec()),
+        (7, plain.encode().to_vec()),
+        (7, onode.encode().to_vec()),
         (8, Collection { bits: 3, space: 4, divided: true, ..Collection::default() }.encode().to_vec()),
         (9, shape.encode().to_vec()),
         (10, Dead::Omap.encode().to_vec()),

@@ -40,9 +40,18 @@ pub mod features {
     /// Pages of the tree may have copies, whose place builds without it find no sense in.
     pub const PAGE_COPIES: u64 = 64;
 
+    /// Onodes may have parts of their objects, which builds without it look for under keys. Every shard that this build has opened.
+    pub const INLINE_PARTS: u64 = 128;
+
     /// All that this build knows.
-    pub const KNOWN: u64 =
-        SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED | SUPERBLOCK_COPIES | PAGE_COPIES;
+    pub const KNOWN: u64 = SEVERAL_SHARDS
+        | GROWN
+        | COMPRESSED
+        | RANGES
+        | LOG_MOVED
+        | SUPERBLOCK_COPIES
+        | PAGE_COPIES
+        | INLINE_PARTS;
 }
 
 /// "LoligoBS", little-endian.
@@ -546,8 +555,8 @@ mod tests {
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&128u64).raw(&bytes[20..HALF_BYTES - 8]);
+        e.raw(&bytes[8..12]).put(&256u64).raw(&bytes[20..HALF_BYTES - 8]);
         let newer = sealed(e, HALF_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 128, .. })));
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 256, .. })));
     }
 }

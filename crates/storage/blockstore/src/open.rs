@@ -509,7 +509,7 @@ impl<Q: DeviceQueue> Opener<Q> {
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, replayed.end);
         let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
-        opened.features = features;
+        opened.features = features | layout::features::INLINE_PARTS;
         opened.unread_superblocks = std::mem::take(&mut self.unread_superblocks);
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.published) = (generation, counters, counters);

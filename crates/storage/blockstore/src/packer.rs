@@ -209,12 +209,13 @@ mod tests {
 
     use super::*;
     use crate::context::Place;
-    use crate::records::Onode;
+    use crate::onode::Onode;
 
     fn found(pool: i64, flags: u32) -> Found {
         let hint = Some(AllocHint { flags, ..AllocHint::default() });
         let collection = CollectionId::Pg(PgId { pool: PoolId(pool), seed: 0 }.into());
-        let onode = Onode { hint, ..Onode::new(1) };
+        let mut onode = Onode::new(1);
+        onode.hint = hint;
         Found { collection, object: GHObject::min(), place: Place::new(1), onode, stored: None }
     }
 

@@ -13,9 +13,9 @@ use crate::context::{Context, Found, bad_blob};
 use crate::data::assemble;
 use crate::layout::BLOCK;
 use crate::mapped::{MappedBlob, unpacked};
-use crate::page::Key;
+use crate::onode::Onode;
 use crate::records::{
-    Onode, Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
+    Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
 };
 use crate::stop::{Attempt, Stop, damaged};
 
@@ -75,7 +75,7 @@ impl Context<'_> {
             R::Stat { collection, object } => ReadOutcome::Stat(stat(&self.target(*collection, object)?)),
             R::Attr { collection, object, name } => {
                 let found = self.target(*collection, object)?;
-                let value = self.get(&part_key(found.onode.number, Part::Attr, name))?;
+                let value = self.attr(&found.onode, name)?;
                 ReadOutcome::Attr(value.ok_or(Stop::Error(StoreError::NoSuchAttr))?)
             }
             R::Attrs { collection, object } => {
@@ -121,7 +121,7 @@ impl Context<'_> {
         if offset >= end {
             return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
         }
-        let mapped = self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))?;
+        let mapped = self.mapped(&found.onode, offset / BLOCK, end.div_ceil(BLOCK))?;
         let mut blocks = Vec::with_capacity(mapped.slots.len());
         for (number, slot) in mapped.slots {
             // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
@@ -147,7 +147,7 @@ impl Context<'_> {
         if offset >= end {
             return Ok(out);
         }
-        for number in self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))?.numbers() {
+        for number in self.mapped(&found.onode, offset / BLOCK, end.div_ceil(BLOCK))?.numbers() {
             let (from, to) = ((number * BLOCK).max(offset), ((number + 1) * BLOCK).min(end));
             match out.last_mut() {
                 Some((at, len)) if *at + *len == from => *len += to - from,
@@ -157,28 +157,9 @@ impl Context<'_> {
         Ok(out)
     }
 
-    fn attrs(&self, onode: &Onode, choice: &AttrChoice) -> Attempt<Attrs> {
-        let number = onode.number;
-        Ok(match choice {
-            AttrChoice::None => Attrs::new(),
-            AttrChoice::All => {
-                let all = self.with_prefix(&part_key(number, Part::Attr, &[]))?;
-                all.into_iter().map(|(key, value)| (name_of(&key), value)).collect()
-            }
-            AttrChoice::These(names) => {
-                let mut names: Vec<&Name> = names.iter().collect();
-                names.sort_unstable();
-                let keys: Vec<Key> = names.iter().map(|name| part_key(number, Part::Attr, name)).collect();
-                let values = self.tables.get_all(&self.top, &keys)?;
-                let pairs = names.into_iter().zip(values);
-                pairs.filter_map(|(name, value)| Some((name.clone(), value?))).collect()
-            }
-        })
-    }
-
     fn omap_keys<'a>(&self, found: &Found, keys: impl Iterator<Item = &'a Name>) -> Attempt<OmapPage> {
         let mut page = OmapPage::default();
-        for key in keys {
+        for key in keys.filter(|_| found.onode.has_keys()) {
             if let Some(value) = self.get(&part_key(found.onode.omap, Part::Omap, key))? {
                 page.entries.push((key.clone(), value));
             }
@@ -200,7 +181,11 @@ impl Context<'_> {
         else {
             return Err(damaged("another request than a range of an omap"));
         };
-        let number = self.target(*collection, object)?.onode.omap;
+        let onode = self.target(*collection, object)?.onode;
+        if !onode.has_keys() {
+            return Ok(OmapPage::default());
+        }
+        let number = onode.omap;
         let mut from = part_key(number, Part::Omap, prefix);
         let mut end = keys::after_prefix(&from);
         if let Some(after) = after.as_ref().filter(|after| *after >= prefix) {

@@ -8,21 +8,21 @@ use types::{GHObject, HObject};
 
 use crate::page::Key;
 use crate::recent_maps::RecentMaps;
-use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, table};
+use crate::records::{Collection, SPACE_KEY_BYTES, object_key, space_of, table};
 
 /// Places for onodes at most, and for records of maps, a power of two.
 const PLACES_MAX: usize = 1 << 18;
 
-/// Memory of an onode with names of the usual length, and so many times as much for it in the cache. Records of maps, of which there are
-/// as many places, take up to twice as much.
-const ENTRY_BYTES: u64 = 256;
+/// Memory of an onode with names and attributes of the usual length, and so many times as much for it in the cache. Records of maps, of which
+/// there are as many places, take as much.
+const ENTRY_BYTES: u64 = 512;
 const CACHE_PART: u64 = 16;
 
 /// Bytes of an object's names, of which clients choose up to some KiB: those with more have no place here, which bounds the memory.
 const NAMES_MAX: usize = 512;
 
-/// What the allocator and the counters of shared names add to an entry, at most.
-const OVERHEAD: usize = 96;
+/// What the allocator and the counters of shared names and of the onode add to an entry, at most.
+const OVERHEAD: usize = 128;
 
 /// The bytes of an onode's key that are the object's reversed hash.
 const HASH: std::ops::Range<usize> = SPACE_KEY_BYTES + 11..SPACE_KEY_BYTES + 15;
@@ -31,13 +31,14 @@ const HASH: std::ops::Range<usize> = SPACE_KEY_BYTES + 11..SPACE_KEY_BYTES + 15;
 struct Entry {
     space: u64,
     object: GHObject,
-    onode: Onode,
+    /// Encoded.
+    onode: Piece,
 }
 
 impl Entry {
     /// Bytes of memory, as if no request shared the names.
     fn bytes(&self) -> u64 {
-        (size_of::<Self>() + names_bytes(&self.object) + OVERHEAD) as u64
+        (size_of::<Self>() + names_bytes(&self.object) + self.onode.len() + OVERHEAD) as u64
     }
 }
 
@@ -90,12 +91,12 @@ impl Recent {
         self.collections.insert(id, collection);
     }
 
-    pub fn onode(&self, space: u64, object: &GHObject) -> Option<Onode> {
+    pub fn onode(&self, space: u64, object: &GHObject) -> Option<&Piece> {
         let entry = self.onodes.get(self.place(object.hobj.bitwise_key()))?.as_ref()?;
-        (entry.space == space && entry.object == *object).then_some(entry.onode)
+        (entry.space == space && entry.object == *object).then_some(&entry.onode)
     }
 
-    pub fn note_onode(&mut self, space: u64, object: GHObject, onode: Onode) {
+    pub fn note_onode(&mut self, space: u64, object: GHObject, onode: Piece) {
         if names_bytes(&object) > NAMES_MAX {
             return;
         }
@@ -149,9 +150,13 @@ impl Recent {
                 && object_key(entry.space, &entry.object) == *key
         };
         let Some(entry) = there.as_mut().filter(|entry| is_it(entry)) else { return };
-        match value.map(|value| Onode::decode(value)) {
-            Some(Ok(onode)) => entry.onode = onode,
-            _ => self.bytes -= there.take().map_or(0, |before| before.bytes()),
+        self.bytes -= entry.bytes();
+        match value {
+            Some(value) => {
+                entry.onode = value.clone();
+                self.bytes += entry.bytes();
+            }
+            None => *there = None,
         }
     }
 
@@ -171,28 +176,33 @@ mod tests {
         HObject::head(PoolId(3), Name::new(), Name::new(), name.into(), hash).into()
     }
 
+    /// Bytes, of which nothing is decoded.
+    fn onode(n: u8) -> Piece {
+        Piece::copy_from(&[n; 17])
+    }
+
     #[test]
     fn an_onode_is_as_its_key_was_set_last() {
         let mut recent = Recent::default();
         let (a, same_place) = (object("a", 7), object("b", 7));
         assert_eq!(recent.onode(1, &a), None);
-        recent.on_change(&object_key(1, &a), Some(&Onode::new(1).encode()));
+        recent.on_change(&object_key(1, &a), Some(&onode(1)));
         assert_eq!((recent.onode(1, &a), recent.bytes()), (None, 0));
-        recent.note_onode(1, a.clone(), Onode::new(4));
-        assert_eq!(recent.onode(1, &a), Some(Onode::new(4)));
+        recent.note_onode(1, a.clone(), onode(4));
+        assert_eq!(recent.onode(1, &a), Some(&onode(4)));
         assert_eq!((recent.onode(2, &a), recent.onode(1, &same_place)), (None, None));
         // Others of the same hash, and the same object of another space, change nothing.
         let mut clone = a.clone();
         clone.hobj.snap = SnapId(9);
         for (space, other) in [(1, &same_place), (1, &clone), (2, &a)] {
             recent.on_change(&object_key(space, other), None);
-            assert_eq!(recent.onode(1, &a), Some(Onode::new(4)));
+            assert_eq!(recent.onode(1, &a), Some(&onode(4)));
         }
-        let grown = Onode { size: 9, ..Onode::new(4) };
-        recent.on_change(&object_key(1, &a), Some(&grown.encode()));
-        assert_eq!(recent.onode(1, &a), Some(grown));
-        recent.note_onode(1, same_place.clone(), Onode::new(5));
-        assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(Onode::new(5))));
+        let (grown, before) = (Piece::copy_from(&[6; 317]), recent.bytes());
+        recent.on_change(&object_key(1, &a), Some(&grown));
+        assert_eq!((recent.onode(1, &a), recent.bytes() - before), (Some(&grown), 300));
+        recent.note_onode(1, same_place.clone(), onode(5));
+        assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(&onode(5))));
         recent.on_change(&object_key(1, &same_place), None);
         assert_eq!(recent.onode(1, &same_place), None);
     }
@@ -204,46 +214,46 @@ mod tests {
         assert!(!recent.is_absent(&a));
         recent.note_absent(a.clone());
         assert!(recent.is_absent(&a) && !recent.is_absent(&b));
-        recent.on_change(&b, Some(&Onode::new(1).encode()));
+        recent.on_change(&b, Some(&onode(1)));
         assert!(recent.is_absent(&a));
-        recent.on_change(&a, Some(&Onode::new(1).encode()));
+        recent.on_change(&a, Some(&onode(1)));
         assert!(!recent.is_absent(&a));
     }
 
     #[test]
     fn its_memory_is_counted_and_long_names_have_no_place() {
         let mut recent = Recent::default();
-        recent.fit(1 << 20);
+        recent.fit(2 << 20);
         let (short, long, too_long) =
             (object("a", 7), object(&"b".repeat(NAMES_MAX), 7), object(&"c".repeat(NAMES_MAX + 1), 9));
-        recent.note_onode(1, too_long.clone(), Onode::new(4));
+        recent.note_onode(1, too_long.clone(), onode(4));
         assert_eq!((recent.onode(1, &too_long), recent.bytes()), (None, 0));
-        recent.note_onode(1, short.clone(), Onode::new(4));
+        recent.note_onode(1, short.clone(), onode(4));
         let with_short = recent.bytes();
-        recent.note_onode(1, long.clone(), Onode::new(5));
+        recent.note_onode(1, long.clone(), onode(5));
         assert_eq!(recent.bytes() - with_short, NAMES_MAX as u64 - 1);
-        recent.note_onode(1, short.clone(), Onode::new(4));
+        recent.note_onode(1, short.clone(), onode(4));
         assert_eq!(recent.bytes(), with_short);
         recent.on_change(&object_key(1, &short), None);
         assert_eq!(recent.bytes(), 256 * 8);
-        recent.note_onode(1, short.clone(), Onode::new(4));
-        recent.fit((1 << 20) + 1);
-        assert_eq!(recent.onode(1, &short), Some(Onode::new(4)));
-        for (cache_bytes, places) in [(2 << 20, 512), (0, 1), (1 << 50, PLACES_MAX)] {
+        recent.note_onode(1, short.clone(), onode(4));
+        recent.fit((2 << 20) + 1);
+        assert_eq!(recent.onode(1, &short), Some(&onode(4)));
+        for (cache_bytes, places) in [(4 << 20, 512), (0, 1), (1 << 50, PLACES_MAX)] {
             recent.fit(cache_bytes);
             assert_eq!((recent.onode(1, &short), recent.bytes()), (None, 0));
-            recent.note_onode(1, short.clone(), Onode::new(4));
-            assert_eq!((recent.onode(1, &short), recent.onodes.len()), (Some(Onode::new(4)), places));
+            recent.note_onode(1, short.clone(), onode(4));
+            assert_eq!((recent.onode(1, &short), recent.onodes.len()), (Some(&onode(4)), places));
         }
     }
 
     #[test]
     fn onodes_take_all_places() {
         let mut recent = Recent::default();
-        recent.fit(1 << 20);
+        recent.fit(2 << 20);
         let objects: Vec<GHObject> =
             (0..4096_u32).map(|n| object("a", n.wrapping_mul(0x0101_0101))).collect();
-        objects.iter().for_each(|object| recent.note_onode(1, object.clone(), Onode::new(4)));
+        objects.iter().for_each(|object| recent.note_onode(1, object.clone(), onode(4)));
         let found = objects.iter().filter(|object| recent.onode(1, object).is_some()).count();
         assert!(found > 200, "{found} of 256 places are in use");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use buffer::Piece;
 use encoding::{DecodeError, Decoder, Encoder};
-use store::{AllocHint, CollectionId, LogRecord, LogRecordKind, keys};
+use store::{CollectionId, LogRecord, LogRecordKind, keys};
 use types::{EVersion, GHObject, Name};
 
 use crate::chunk::CHUNK_BLOCKS;
@@ -22,7 +22,7 @@ pub mod table {
     pub const INFO: u8 = b'i';
     /// Collection, version: a log record.
     pub const LOG: u8 = b'l';
-    /// Number of a space, object: [`super::Onode`].
+    /// Number of a space, object: [`crate::onode::Onode`].
     pub const ONODE: u8 = b'o';
     /// Number of an object, part, and what the part says.
     pub const NUMBERED: u8 = b'n';
@@ -209,80 +209,6 @@ impl Dead {
     }
 }
 
-/// An object. Its attributes, omap and map of data are found by numbers, so that a rename moves this record alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Onode {
-    /// Never given twice.
-    pub number: u64,
-    /// The number under which its omap and the omap's header are: `number`, until a large omap is cleared.
-    pub omap: u64,
-    /// Bytes.
-    pub size: u64,
-    pub hint: Option<AllocHint>,
-}
-
-impl Onode {
-    const HINT: u8 = 1;
-    const OMAP: u8 = 2;
-
-    pub fn new(number: u64) -> Self {
-        Self { number, omap: number, ..Self::default() }
-    }
-
-    /// The number under which a part is.
-    pub fn number_of(&self, part: Part) -> u64 {
-        match part {
-            Part::OmapHeader | Part::Omap => self.omap,
-            Part::Attr | Part::Chunk => self.number,
-        }
-    }
-
-    fn has_own_omap(&self) -> bool {
-        self.omap != self.number
-    }
-
-    /// Bytes of its encoding.
-    pub fn encoded_bytes(&self) -> usize {
-        let (hint, omap) = (usize::from(self.hint.is_some()), usize::from(self.has_own_omap()));
-        17 + 20 * hint + 8 * omap
-    }
-
-    pub fn encode(&self) -> Piece {
-        let own_omap = self.has_own_omap();
-        let mut flags = if self.hint.is_some() { Self::HINT } else { 0 };
-        if own_omap {
-            flags |= Self::OMAP;
-        }
-        let mut e = Encoder::with_capacity(0, self.encoded_bytes());
-        e.put(&flags).put(&self.number).put(&self.size);
-        if let Some(hint) = self.hint {
-            e.put(&hint.object_size).put(&hint.write_size).put(&hint.flags);
-        }
-        if own_omap {
-            e.put(&self.omap);
-        }
-        e.into_bytes().into()
-    }
-
-    /// # Errors
-    /// The bytes are no onode, or one with something that this build does not know.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut d = Decoder::new(bytes);
-        let flags: u8 = d.get()?;
-        if flags & !(Self::HINT | Self::OMAP) != 0 {
-            return Err(DecodeError::BadValue { what: "flags of an onode", value: flags.into() });
-        }
-        let (number, size) = (d.get()?, d.get()?);
-        let hint = match flags & Self::HINT {
-            0 => None,
-            _ => Some(AllocHint { object_size: d.get()?, write_size: d.get()?, flags: d.get()? }),
-        };
-        let omap = if flags & Self::OMAP == 0 { number } else { d.get()? };
-        d.finish()?;
-        Ok(Self { number, omap, size, hint })
-    }
-}
-
 pub fn encode_log_record(record: &LogRecord) -> Piece {
     let mut bytes = Vec::with_capacity(1 + record.bytes.len());
     bytes.push(record.kind.code());
@@ -335,12 +261,6 @@ mod tests {
 
     #[test]
     fn records_come_back() {
-        let hint = Some(AllocHint { object_size: 1, write_size: 2, flags: 3 });
-        for (omap, hint) in [(7, hint), (7, None), (9, hint), (9, None)] {
-            let onode = Onode { number: 7, omap, size: 9, hint };
-            assert_eq!(Onode::decode(&onode.encode()), Ok(onode));
-            assert_eq!(onode.encode().len(), onode.encoded_bytes());
-        }
         assert_eq!(Collection::default().encode().len(), Collection::BYTES);
         let counts = Counts([(3, 2), (9, 7)].into());
         assert_eq!(Counts::decode(&counts.encode()), Ok(counts));

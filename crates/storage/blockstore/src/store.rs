@@ -331,7 +331,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let context = self.context(&NOTHING_FETCHED);
         let found = context.find(collection, object).ok()??;
         let block = offset / BLOCK;
-        let mapped = context.mapped(found.onode.number, block, block + 1).ok()?;
+        let mapped = context.mapped(&found.onode, block, block + 1).ok()?;
         mapped.slots.first().map(|(_, slot)| layout.block_offset(slot.block) + offset % BLOCK)
     }
 
@@ -356,7 +356,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let context = self.context(&NOTHING_FETCHED);
         let found = context.find(collection, object).ok()??;
         let block = offset / BLOCK;
-        let mapped = context.mapped(found.onode.number, block, block + 1).ok()?;
+        let mapped = context.mapped(&found.onode, block, block + 1).ok()?;
         mapped.blobs.first().map(|blob| (blob.algorithm, blob.bytes))
     }
 

@@ -13,8 +13,6 @@ use crate::context::{Context, Found};
 use crate::layout::BLOCK;
 use crate::mapped::Mapped;
 use crate::packer::{Change, NewBlob, NewBlock, Plan};
-use crate::page::Key;
-use crate::records::chunk_key;
 use crate::stop::{Attempt, damaged};
 
 impl Context<'_> {
@@ -36,7 +34,7 @@ impl Context<'_> {
         if plan.is_some() {
             // What has to be read first is asked for before anything is compressed, which would be done again.
             for chunk in first / CHUNK_BLOCKS..last.div_ceil(CHUNK_BLOCKS) {
-                self.get(&chunk_key(found.onode.number, chunk))?;
+                self.record(&found.onode, chunk)?;
             }
         }
         let mut block = first;
@@ -52,24 +50,24 @@ impl Context<'_> {
     /// The part of a write that falls on blocks `first..end` of one record of the map.
     fn write_chunk(
         &mut self,
-        found: &Found,
+        found: &mut Found,
         (first, end): (u64, u64),
         (offset, data): (u64, &Rope),
         (checksums, plan): (Option<&[u32]>, Option<Plan>),
     ) -> Attempt<()> {
-        let key = chunk_key(found.onode.number, first / CHUNK_BLOCKS);
-        let base = first - first % CHUNK_BLOCKS;
+        let number = first / CHUNK_BLOCKS;
+        let base = number * CHUNK_BLOCKS;
         let (data, written) = ((offset, data, checksums), places(first - base, end - base));
-        let record = self.get(&key)?;
+        let record = self.record(&found.onode, number)?;
         if let (None, Some(record)) = (plan, &record) {
             let part = Chunk::decode_within(record, written).map_err(damaged)?;
             if self.all_stay(&part, written) {
                 let blocks = self.new_blocks(found, (base, &part), first..end, data)?;
-                return self.overwrite((key, record), &part, blocks);
+                return self.overwrite(found, (number, record), &part, blocks);
             }
         }
-        let old_bytes = record.as_ref().map(|record| record.len());
-        let mut chunk = record.map_or(Ok(Chunk::default()), |r| Chunk::decode(&r)).map_err(damaged)?;
+        let decoded = record.as_ref().map_or(Ok(Chunk::default()), |record| Chunk::decode(record));
+        let mut chunk = decoded.map_err(damaged)?;
         let mut blocks = self.new_blocks(found, (base, &chunk), first..end, data)?;
         let rescued = self.rescued(found, base, &chunk, written)?;
         let blobs = plan.map_or(Vec::new(), |plan| self.packer.pack(plan, &mut blocks));
@@ -78,7 +76,7 @@ impl Context<'_> {
             blocks.sort_by_key(|block| block.place);
         }
         self.replace(&mut chunk, blocks, blobs)?;
-        self.put_over(key, old_bytes, chunk.encode());
+        self.put_record(&mut found.onode, number, record.as_ref(), chunk.encode());
         Ok(())
     }
 
@@ -113,7 +111,8 @@ impl Context<'_> {
     /// Writes blocks where they are: of the map's record only their checksums change.
     fn overwrite(
         &mut self,
-        (key, record): (Key, &Piece),
+        found: &mut Found,
+        (number, record): (u64, &Piece),
         part: &Chunk,
         blocks: Vec<NewBlock>,
     ) -> Attempt<()> {
@@ -123,7 +122,7 @@ impl Context<'_> {
             Chunk::set_checksum(&mut changed, place, crc).map_err(damaged)?;
             self.set_contents(slot.block, bytes);
         }
-        self.put_over(key, Some(record.len()), changed.into());
+        self.put_record(&mut found.onode, number, Some(record), changed.into());
         Ok(())
     }
 

@@ -19,7 +19,7 @@ const SEEDS: u64 = 512;
 
 const SIZE: u64 = 4 << 20;
 /// So small that records soon lie where those before a checkpoint did.
-const LOG: u64 = 128 << 10;
+const LOG: u64 = 80 << 10;
 /// Where the first pair of superblocks is.
 const FIRST_PAIR: u64 = 4096;
 const OBJECTS: u64 = 12;

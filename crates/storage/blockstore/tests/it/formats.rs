@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::common::shards::{Shards, Whole};
-use crate::common::{Sim, check, forced, perform, write};
+use crate::common::{Sim, Simulated, check, forced, perform, write};
 use blockdev::sim::SimDisks;
 use blockdev::{DeviceId, Durability, Op};
 use blockstore::{FORMAT, OpenError, Options};
@@ -11,7 +11,7 @@ use buffer::Piece;
 use store::conformance::{Factory, Harness};
 use store::{
     AllocHint, CollectionId, CompressionAlgorithm, LogRecordKind, ObjectChange, ObjectStore, ReadOutcome,
-    ReadRequest,
+    ReadRequest, StoreError, Transaction,
 };
 use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
@@ -210,6 +210,111 @@ fn stores_with_copies_of_pages_are_opened_and_hold_what_was_written() {
     }
 }
 
+/// The attributes that a PG sets, of so many bytes, and one of a client.
+fn set_attrs(t: &mut Transaction, object: &GHObject, [info, snapset]: [usize; 2], mark: u8) {
+    t.set_attr(pg(0), object, "_", vec![mark; info])
+        .set_attr(pg(0), object, "snapset", vec![mark; snapset])
+        .set_attr(pg(0), object, "_client", vec![mark; 20]);
+}
+
+/// A store whose onodes have parts of their objects: all, some, none, and some that left.
+fn write_inline() -> SimDisks {
+    let factory = with_copies();
+    let disks = disks_with(SIZE_BYTES, &[]);
+    factory.make(&disks, factory.label(SIZE_BYTES));
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.create_collection(pg(0), 0));
+    for (name, hash, bytes, attrs) in INLINE {
+        let object = object(name, hash);
+        h.commit(|t| {
+            t.write(pg(0), &object, 0, vec![hash as u8; bytes].into());
+            set_attrs(t, &object, attrs, hash as u8);
+            t
+        });
+        h.commit(|t| t.clone_object(pg(0), &object, &GHObject { generation: 7, ..object.clone() }));
+    }
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    // Two more, which the log alone has.
+    h.commit(|t| t.write(pg(0), &object("bare", 9), 0, vec![9; 100].into()));
+    let small = object(INLINE[0].0, INLINE[0].1);
+    h.commit(|t| {
+        t.write(pg(0), &small, 5000, vec![8; 100_000].into()).set_attr(pg(0), &small, "_", vec![8; 600])
+    });
+    drop(h.abandon());
+    disks.power_loss();
+    disks
+}
+
+#[test]
+fn stores_with_parts_in_onodes_are_opened_and_hold_what_was_written() {
+    keep("1-inline-parts", &write_inline(), SIZE_BYTES);
+    for disks in [kept("1-inline-parts", SIZE_BYTES), write_inline()] {
+        let factory = factory();
+        let mut simulated = factory.open(&disks);
+        check(&mut simulated, "with parts in onodes");
+        let mut h = Harness::new(simulated, factory.properties());
+        for (name, hash, bytes, [info, snapset]) in INLINE {
+            let head = object(name, hash);
+            for object in [GHObject { generation: 7, ..head.clone() }, head] {
+                let (mut data, mut info) = (vec![hash as u8; bytes], vec![hash as u8; info]);
+                if (name, object.generation) == (INLINE[0].0, GHObject::NO_GEN) {
+                    data.resize(105_000, 0);
+                    data[5000..].fill(8);
+                    info = vec![8; 600];
+                }
+                let attrs =
+                    [("_", info), ("_client", vec![hash as u8; 20]), ("snapset", vec![hash as u8; snapset])];
+                let attrs = attrs.map(|(name, value)| (Name::from(name), Piece::from(value)));
+                assert!(h.data(pg(0), &object) == data, "{object}");
+                let all = h.get(ReadRequest::Attrs { collection: pg(0), object: object.clone() });
+                assert_eq!(all, Ok(ReadOutcome::Attrs(attrs.into())), "{object}");
+            }
+        }
+        assert_eq!(h.data(pg(0), &object("bare", 9)), [9; 100]);
+        let mut simulated = h.take();
+        factory.drain(&mut simulated);
+        check(&mut simulated, "with parts in onodes, at rest");
+    }
+}
+
+/// Name, hash, bytes, and bytes of the attributes of objects.
+const INLINE: [(&str, u32, usize, [usize; 2]); 3] =
+    [("small", 1, 5000, [280, 31]), ("large", 2, 400_000, [280, 31]), ("clones", 3, 5000, [513, 129])];
+
+/// What an earlier build has under keys moves into onodes when it is set, and is found and removed in either place.
+#[test]
+fn parts_of_an_earlier_build_are_found_set_cloned_and_removed() {
+    let (a, b) = (object("a", 0), object("b", 2));
+    let factory = factory();
+    let mut h = Harness::new(factory.open(&kept(&FORMAT.to_string(), SIZE_BYTES)), factory.properties());
+    let attr = |h: &mut Harness<Simulated>, object: &GHObject| {
+        h.get(ReadRequest::Attr { collection: pg(0), object: object.clone(), name: "_".into() })
+    };
+    h.commit(|t| t.truncate(pg(0), &b, 8192).set_attr(pg(0), &b, "_", vec![4; 280]));
+    h.commit(|t| t.clone_object(pg(0), &b, &object("c", 4)).clone_object(pg(0), &a, &object("d", 6)));
+    h.commit(|t| {
+        t.change(pg(0), &a, ObjectChange::RemoveAttr("_".into())).write(pg(0), &a, 0, vec![7; 100].into())
+    });
+    for object in [&b, &object("c", 4)] {
+        assert_eq!(h.data(pg(0), object), [1; 8192]);
+        assert_eq!(attr(&mut h, object), Ok(ReadOutcome::Attr(vec![4; 280].into())));
+    }
+    assert_eq!(attr(&mut h, &a), Err(StoreError::NoSuchAttr));
+    assert_eq!(attr(&mut h, &object("d", 6)), Ok(ReadOutcome::Attr(vec![2; 50].into())));
+    let mut simulated = h.take();
+    check(&mut simulated, "with parts in both places");
+    let mut h = Harness::new(simulated, factory.properties());
+    h.commit(|t| t.remove(pg(0), &a).remove(pg(0), &b).remove(pg(0), &object("d", 6)));
+    let mut simulated = h.take();
+    factory.drain(&mut simulated);
+    check(&mut simulated, "with some removed");
+    let mut h = Harness::new(simulated, factory.properties());
+    assert_eq!(h.data(pg(0), &object("c", 4)), [1; 8192]);
+}
+
 /// A store that was written once is written once ever after, by this build too.
 #[test]
 fn a_store_without_copies_goes_on_without_them() {
@@ -221,8 +326,8 @@ fn a_store_without_copies_goes_on_without_them() {
     }
     assert!(disks.visible(DeviceId::Data, 0, 4096) == label);
     for at in [4096, 8192] {
-        // Behind checksum, length and magic.
-        assert_eq!(disks.visible(DeviceId::Data, at + 12, 8), [0; 8], "its features");
+        // Behind checksum, length and magic: its features, of which onodes with parts of objects are this build's.
+        assert_eq!(disks.visible(DeviceId::Data, at + 12, 8), [128, 0, 0, 0, 0, 0, 0, 0]);
     }
 }
 

@@ -14,6 +14,7 @@ mod damage;
 mod formats;
 mod full;
 mod growing;
+mod inline;
 mod large;
 mod memory;
 mod misplaced;

@@ -56,6 +56,7 @@ fn play(seed: u64) {
         collections_one_in: one_of(&[6, 20], 1),
         omap_keys_max: one_of(&[6, 400], 7),
         write_bytes_max: one_of(&[20_000, 150_000], 4),
+        pg_attrs: !KEPT.contains(&seed),
         ..Shape::MIXED
     };
     crash_history(&mut factory, shape, seed, CRASHES);

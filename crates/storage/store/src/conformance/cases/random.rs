@@ -32,7 +32,8 @@ pub fn random_histories_that_split_merge_and_rehome_equal_the_model<F: Factory>(
 }
 
 pub fn random_histories_with_thousands_of_keys_equal_the_model<F: Factory>(factory: &mut F) {
-    let shape = Shape { omap_keys_max: 700, steps_max: 3, in_flight_max: 20, ..Shape::MIXED };
+    let shape =
+        Shape { omap_keys_max: 700, steps_max: 3, in_flight_max: 20, pg_attrs: false, ..Shape::MIXED };
     random_history(factory, shape, 31, 240);
 }
 

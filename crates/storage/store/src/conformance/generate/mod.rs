@@ -31,6 +31,8 @@ pub struct Shape {
     pub rehome_one_in: u64,
     /// One of so many transactions makes, splits, merges or removes collections.
     pub collections_one_in: u64,
+    /// Whether many attributes have the names and lengths of those that PGs set: a store may have another place for them.
+    pub pg_attrs: bool,
 }
 
 impl Shape {
@@ -45,6 +47,7 @@ impl Shape {
         refused_one_in: 40,
         rehome_one_in: 60,
         collections_one_in: 30,
+        pg_attrs: true,
     };
 }
 

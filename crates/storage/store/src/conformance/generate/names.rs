@@ -7,6 +7,12 @@ use super::super::model::Model;
 use super::Generator;
 use crate::CollectionId;
 
+/// The attributes that a PG sets with most changes of an object.
+const PG_ATTRS: [&str; 2] = ["_", "snapset"];
+
+/// Longer than they are while an object has few snapshots, bytes.
+const PG_ATTR_BYTES_MAX: u64 = 800;
+
 /// The longest object name and key that Ceph allows by default, bytes.
 const NAME_BYTES_MAX: usize = 2048;
 
@@ -83,6 +89,30 @@ impl Generator {
             (self.key(), self.data(len).to_piece())
         };
         (0..n).map(|_| pair()).collect()
+    }
+
+    /// The name of an attribute.
+    pub(super) fn attr_name(&mut self) -> Name {
+        match self.shape.pg_attrs && self.rng.one_in(2) {
+            true => PG_ATTRS[self.rng.below(2) as usize].into(),
+            false => self.key(),
+        }
+    }
+
+    /// Attributes, at most `max`; a name may come twice.
+    pub(super) fn attrs(&mut self, max: u64) -> Vec<(Name, Piece)> {
+        let mut attrs = self.pairs(max);
+        if !self.shape.pg_attrs {
+            return attrs;
+        }
+        for (name, value) in &mut attrs {
+            *name = self.attr_name();
+            if self.rng.one_in(3) {
+                let len = self.rng.below(PG_ATTR_BYTES_MAX) as usize;
+                *value = self.data(len).to_piece();
+            }
+        }
+        attrs
     }
 
     /// Bytes that are never 0, in one piece, in pages or in odd pieces. Half of them can be compressed: some to nearly

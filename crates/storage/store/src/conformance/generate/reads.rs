@@ -15,7 +15,7 @@ impl Generator {
         match self.rng.below(14) {
             0..=3 => self.read_data(collection, object),
             4 => ReadRequest::Stat { collection, object },
-            5 => ReadRequest::Attr { collection, object, name: self.key() },
+            5 => ReadRequest::Attr { collection, object, name: self.attr_name() },
             6 => ReadRequest::Object { collection, object, attrs: self.attr_choice() },
             7 => {
                 let keys = self.pairs(20).into_iter().map(|p| p.0).collect();
@@ -70,7 +70,7 @@ impl Generator {
         match self.rng.below(3) {
             0 => AttrChoice::None,
             1 => AttrChoice::All,
-            _ => AttrChoice::These(self.pairs(6).into_iter().map(|p| p.0).collect()),
+            _ => AttrChoice::These(self.attrs(6).into_iter().map(|p| p.0).collect()),
         }
     }
 }
