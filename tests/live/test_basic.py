@@ -104,6 +104,25 @@ def test_daemons_tell_the_options_that_they_go_by(t):
         expect("mon_osd_report_timeout" in client.ceph("tell", "mon.a", "config", "diff").json()["diff"], "config diff")
 
 
+def test_a_value_that_ceph_refuses_is_refused_with_those_that_it_takes(t):
+    cluster = t.cluster("--store", "mem")
+    for client in t.clients(cluster):
+        client.ceph("osd", "pool", "create", f"p{client.release}", "8")
+        for command, choices in [
+            (("config", "set", "osd", "bluestore_csum_type"), "none, crc32c, crc32c_16, crc32c_8, xxhash32, xxhash64"),
+            (("config", "set", "osd", "bluestore_compression_mode"), "none, passive, aggressive, force"),
+            (("config", "set", "osd", "osd_op_queue"), "wpq, mclock_scheduler, debug_random"),
+            (("tell", "osd.0", "config", "set", "bluestore_compression_algorithm"), "lz4, zstd"),
+            (("osd", "pool", "set", f"p{client.release}", "compression_mode"), "none, passive, aggressive, force"),
+        ]:
+            refused = client.ceph(*command, "rubbish", code=22)
+            expect("'rubbish'" in refused.words and choices in refused.words, f"{command}: {refused.words}")
+        client.ceph("config", "set", "osd", "bluestore_csum_type", "xxhash64")
+        path = os.path.join(cluster.dir, "osd.0.asok")
+        refused = client.run("ceph", "daemon", path, "config", "set", "bluestore_compression_mode", "rubbish")
+        expect("none, passive, aggressive, force" in refused.text, f"ceph daemon: {refused.text}")
+
+
 def test_maps_are_what_stock_tools_accept(t):
     cluster = t.cluster()
     client = t.client(cluster)

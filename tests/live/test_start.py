@@ -184,6 +184,7 @@ def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
             (("--set", "osd_max_object_sice=1"), ["osd_max_object_size"]),
             (("--set", "osd_max_object_size=large"), ["osd_max_object_size", "large"]),
             (("--set", "mon_data_avail_warn=101"), ["mon_data_avail_warn"]),
+            (("--set", "bluestore_csum_type=rubbish"), ["bluestore_csum_type", "rubbish", "none, crc32c, crc32c_16"]),
             (("--mon-addr", "127.0.0.1:3300", "--port", "0"), ["--mon-addr 127.0.0.1:3300 and --port 0"]),
             (("--mon-addr", "0.0.0.0:0"), ["loopback", "--insecure-bind"])):
         argv = [cluster.loligo, "up", "--dir", cluster.dir, *args]

@@ -4,6 +4,7 @@
 //! Names are Ceph's. Each option is effective here, our own, another program's, Ceph's without anything to tune
 //! here, or unknown ([`OptionStatus`]). This crate never opens a file: texts come in, values go out.
 
+mod ceph;
 mod conf;
 mod debug;
 mod inject;
@@ -13,12 +14,13 @@ mod table;
 mod typed;
 mod values;
 
+pub use ceph::{ceph_choices, ceph_default};
 pub use conf::{ConfError, ConfFile};
 pub use debug::{highest_log_level, is_log_level, parse_log_level};
 pub use inject::injected;
 pub use instead::instead;
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
-pub use table::{OptionSpec, OptionStatus, all, ceph_default, lookup, names, nearest, opt, status};
+pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, opt, status};
 pub use typed::{Opt, OptionType};
 pub use values::{SetError, Values, canonical};
 

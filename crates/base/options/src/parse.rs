@@ -52,21 +52,29 @@ pub enum ValueError {
         /// What was given.
         text: String,
         /// What there is.
-        choices: &'static [&'static str],
+        choices: Vec<&'static str>,
     },
     /// No value is taken.
     #[error("{0}")]
     Refused(&'static str),
     /// Outside the range.
-    #[error("{text} is outside {min} to {max}")]
+    #[error("{text} is outside {}", range_words(*.min, *.max))]
     OutOfRange {
         /// What was given.
         text: String,
-        /// Smallest allowed.
+        /// Smallest allowed; infinite where there is none.
         min: f64,
-        /// Largest allowed.
+        /// Largest allowed; infinite where there is none.
         max: f64,
     },
+}
+
+fn range_words(min: f64, max: f64) -> String {
+    match (min.is_finite(), max.is_finite()) {
+        (true, false) => format!("{min} and more"),
+        (false, true) => format!("{max} and less"),
+        _ => format!("{min} to {max}"),
+    }
 }
 
 /// Reads a boolean as Ceph does.
@@ -145,11 +153,20 @@ pub(crate) fn read(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<
     let Some(parsed) = parsed else {
         return Err(ValueError::NotOfKind { text: text.into(), kind: kind.name(), example });
     };
-    match (range, parsed.number()) {
+    check_range(text, range, parsed.number()).map(|()| parsed)
+}
+
+/// Refuses a number, written as `text`, that is out of its range.
+pub(crate) fn check_range(
+    text: &str,
+    range: Option<(f64, f64)>,
+    number: Option<f64>,
+) -> Result<(), ValueError> {
+    match (range, number) {
         (Some((min, max)), Some(number)) if number < min || number > max => {
             Err(ValueError::OutOfRange { text: text.into(), min, max })
         }
-        _ => Ok(parsed),
+        _ => Ok(()),
     }
 }
 

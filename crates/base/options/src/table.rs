@@ -2,7 +2,7 @@
 
 use crate::parse::Value;
 use crate::typed::OptionType;
-use crate::{Kind, ValueError, debug, is_log_level};
+use crate::{Kind, ValueError, ceph, debug, is_log_level};
 
 /// What an option means to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ impl OptionSpec {
         let value = crate::parse::read(self.kind, self.range, text)?;
         match &value {
             Value::Text(text) if !self.choices.is_empty() && !self.choices.contains(&text.as_str()) => {
-                Err(ValueError::NotAChoice { text: text.clone(), choices: self.choices })
+                Err(ValueError::NotAChoice { text: text.clone(), choices: self.choices.to_vec() })
             }
             _ => Ok(value),
         }
@@ -501,6 +501,7 @@ table! {
         .range(0.0, 10.0)
         .runtime();
     OSD_POOL_DEFAULT_PG_AUTOSCALE_MODE: str = spec("osd_pool_default_pg_autoscale_mode", Text, "off", "Autoscale mode of a new pool; it has no effect yet.")
+        .one_of(&["off", "warn", "on"])
         .runtime();
     OSD_POOL_DEFAULT_PG_NUM: u64 = spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime();
     OSD_POOL_DEFAULT_PGP_NUM: u64 = spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
@@ -584,9 +585,6 @@ table! {
     .runtime();
 }
 
-/// Ceph's other names, one a line with the program they belong to (`-`: Ceph's daemons).
-static CEPH_NAMES: &str = include_str!("ceph_names.txt");
-
 /// Every option that is effective here, sorted by name.
 pub fn all() -> &'static [OptionSpec] {
     TABLE
@@ -602,17 +600,6 @@ pub(crate) fn row(name: &str) -> Option<usize> {
     TABLE.binary_search_by_key(&name, |s| s.name).ok()
 }
 
-/// Names, and the program that reads each or `-`.
-fn ceph_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CEPH_NAMES.lines().filter_map(|line| line.split('\t').next()?.split_once(' '))
-}
-
-/// Type and default of an option (normalized name) in the newest release of Ceph that has it, where they are known.
-pub fn ceph_default(name: &str) -> Option<(&'static str, &'static str)> {
-    let line = CEPH_NAMES.lines().find(|line| line.split(' ').next() == Some(name))?;
-    line.split_once('\t')?.1.split_once('\t')
-}
-
 /// What an option (normalized name) means here.
 pub fn status(name: &str) -> OptionStatus {
     if let Some(spec) = lookup(name) {
@@ -621,9 +608,9 @@ pub fn status(name: &str) -> OptionStatus {
     if is_log_level(name) {
         return OptionStatus::Effective;
     }
-    match ceph_names().find(|&(n, _)| n == name) {
-        Some((_, "-")) => OptionStatus::NothingToTune,
-        Some((_, program)) => OptionStatus::OtherProgram(program),
+    match ceph::find(name).map(|option| option.program) {
+        Some(None) => OptionStatus::NothingToTune,
+        Some(Some(program)) => OptionStatus::OtherProgram(program),
         None => OptionStatus::Unknown,
     }
 }
@@ -636,7 +623,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// Every known name: ours, then Ceph's log levels, then Ceph's others.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let rest = ceph_names().map(|(n, _)| n).filter(|n| lookup(n).is_none());
+    let rest = ceph::all().map(|option| option.name).filter(|name| lookup(name).is_none());
     TABLE.iter().map(|s| s.name).chain(debug::names()).chain(rest)
 }
 
@@ -661,7 +648,7 @@ mod tests {
     #[test]
     fn our_own_options_are_not_cephs_and_the_effective_are() {
         for s in TABLE {
-            let known = ceph_names().any(|(n, _)| n == s.name);
+            let known = ceph::find(s.name).is_some();
             assert_eq!(known, s.status == OptionStatus::Effective, "{}", s.name);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::parse::Value;
 use crate::{
-    Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, debug, instead, is_log_level, lookup,
+    Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, ceph, debug, instead, is_log_level, lookup,
     nearest, normalize, status, table,
 };
 
@@ -37,14 +37,14 @@ fn hint(nearest: Option<&str>) -> String {
 }
 
 /// Checks a value for an option (normalized name); answers the one spelling in which it is kept: `true`, not `ON`;
-/// `65536`, not `64K`. A value that Loligo does not read is only trimmed.
+/// `65536`, not `64K`. A value that Loligo does not read is held against what Ceph takes, and trimmed.
 pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
     match lookup(name) {
         Some(spec) => Ok(spec.read(value)?.text()),
         None if is_log_level(name) => debug::canonical(value),
         None => match instead(name).filter(|_| !value.trim().is_empty()) {
             Some(instead) => Err(ValueError::Refused(instead)),
-            None => Ok(value.trim().to_owned()),
+            None => ceph::check(name, value.trim()).map(|()| value.trim().to_owned()),
         },
     }
 }

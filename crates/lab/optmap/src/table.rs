@@ -187,8 +187,8 @@ mod tests {
         }
     }
 
-    /// The crate `options` has its own list of Ceph's names, without anything but the program that reads each: servers
-    /// don't link the lab's tables.
+    /// The crate `options` has its own list of Ceph's names, with the limits of all releases together: servers don't link the lab's
+    /// tables.
     #[test]
     fn the_names_that_loligo_knows_and_those_of_the_releases_are_the_same() {
         let of_releases: BTreeSet<&str> = Release::ALL.into_iter().flat_map(|r| r.table().names()).collect();
@@ -200,6 +200,17 @@ mod tests {
         let others = options::names().filter(|name| !own(name) && !["cluster", "name"].contains(name));
         let gone: Vec<&str> = others.filter(|name| !of_releases.contains(name)).collect();
         assert!(gone.is_empty(), "no release has {gone:?}");
+    }
+
+    #[test]
+    fn loligo_takes_every_text_of_every_releases_enumerations_and_no_other() {
+        for entry in Release::ALL.into_iter().flat_map(|r| r.table().options.values()) {
+            let Limits::OneOf(texts) = entry.limits else { continue };
+            let has_own = options::lookup(entry.name).is_some();
+            let refused = texts.split('|').find(|text| options::canonical(entry.name, text).is_err());
+            assert!(has_own || refused.is_none(), "{} = {refused:?}: limits of ceph_names.txt", entry.name);
+            assert!(options::canonical(entry.name, "rubbish").is_err(), "{}", entry.name);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What Ceph takes as a value of each type. A value that it does not take in a ceph.conf it ignores without a word, and
 //! keeps its default: seen with `ceph-conf --show-config-value` of each release.
 
-use text::{SizeGrammar, parse_size_as};
+use text::{SizeGrammar, parse_seconds, parse_size_as};
 
 use crate::table::{Entry, Kind, Limits};
 
@@ -121,7 +121,7 @@ fn read(kind: Kind, text: &str) -> Option<Value> {
         Kind::Uint => count(text).filter(|n| *n >= 0.0)?,
         Kind::Size => parse_size_as(text, SizeGrammar::Ceph)? as f64,
         Kind::Float => text.parse().ok()?,
-        Kind::Secs => seconds(text)?,
+        Kind::Secs => parse_seconds(text)?,
         Kind::Millisecs => text.parse::<u64>().ok()? as f64,
     };
     Some(Value::Number(number))
@@ -143,38 +143,6 @@ fn count(text: &str) -> Option<f64> {
     let suffix = powers.iter().find_map(|(s, power)| Some((text.strip_suffix(s)?, *power)));
     let (digits, power) = suffix.unwrap_or((text, 0));
     Some(digits.parse::<i64>().ok()?.checked_mul(1000_i64.checked_pow(power)?)? as f64)
-}
-
-/// Seconds: whole numbers, each with a unit or none, added up; blanks between.
-fn seconds(text: &str) -> Option<f64> {
-    let (mut rest, mut sum) = (text.trim_start(), 0.0);
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, after) = rest.split_at(digits);
-        let after = after.trim_start();
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(letters);
-        sum += number.parse::<u32>().ok().map(f64::from)? * unit_seconds(unit)?;
-        rest = after.trim_start();
-    }
-    Some(sum)
-}
-
-fn unit_seconds(unit: &str) -> Option<f64> {
-    const DAY: f64 = 86400.0;
-    Some(match unit {
-        "" | "s" | "sec" | "second" | "seconds" => 1.0,
-        "m" | "min" | "minute" | "minutes" => 60.0,
-        "h" | "hr" | "hour" | "hours" => 3600.0,
-        "d" | "day" | "days" => DAY,
-        "w" | "wk" | "week" | "weeks" => 7.0 * DAY,
-        "mo" | "month" | "months" => 30.0 * DAY,
-        "y" | "yr" | "year" | "years" => 365.0 * DAY,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -264,12 +264,18 @@ fn has_effect(var: &str) -> bool {
     ) || is_compression(var)
 }
 
-/// The checksums that BlueStore knows.
-const CHECKSUMS: [&str; 6] = ["none", "crc32c", "crc32c_16", "crc32c_8", "xxhash32", "xxhash64"];
+/// The texts that a setting may have which nothing reads.
+fn choices(var: &str) -> Option<Vec<&'static str>> {
+    match var {
+        "csum_type" => options::ceph_choices("bluestore_csum_type"),
+        "fingerprint_algorithm" => Some(vec!["none", "sha1", "sha256", "sha512"]),
+        "dedup_chunk_algorithm" => Some(vec!["none", "fastcdc", "fixed"]),
+        _ => None,
+    }
+}
 
 /// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
 fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
-    const TEXTS: [&str; 3] = ["csum_type", "fingerprint_algorithm", "dedup_chunk_algorithm"];
     const FLOATS: [&str; 6] = [
         "scrub_min_interval",
         "scrub_max_interval",
@@ -283,15 +289,16 @@ fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
     }
     let option = if is_compression(var) {
         read_compression(var, val)?
-    } else if var == "csum_type" && !CHECKSUMS.contains(&val) {
-        return fail(Errno::EINVAL, format!("csum_type: '{val}' is not one of {}", CHECKSUMS.join(", ")));
+    } else if let Some(choices) = choices(var) {
+        if !choices.contains(&val) {
+            return fail(Errno::EINVAL, format!("{var}: '{val}' is not one of {}", choices.join(", ")));
+        }
+        PoolOption::Str(val.to_string())
     } else if var == "recovery_priority" {
         match parse_int(val) {
             Some(priority) if (-10..=10).contains(&priority) => PoolOption::Int(priority),
             _ => return fail(Errno::EINVAL, format!("recovery_priority: '{val}' is not from -10 to 10")),
         }
-    } else if TEXTS.contains(&var) {
-        PoolOption::Str(val.to_string())
     } else if FLOATS.contains(&var) {
         match val.parse::<f64>() {
             Ok(number) if number.is_finite() && number >= 0.0 => PoolOption::Double(number),

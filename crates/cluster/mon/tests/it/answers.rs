@@ -362,6 +362,11 @@ fn a_pools_compression_takes_what_there_is() {
             "md5",
             "csum_type: 'md5' is not one of none, crc32c, crc32c_16, crc32c_8, xxhash32, xxhash64",
         ),
+        (
+            "fingerprint_algorithm",
+            "md5",
+            "fingerprint_algorithm: 'md5' is not one of none, sha1, sha256, sha512",
+        ),
         ("recovery_priority", "11", "recovery_priority: '11' is not from -10 to 10"),
         ("target_size_ratio", "-1", "target_size_ratio: '-1' is not a number from 0 on"),
     ] {
@@ -372,6 +377,35 @@ fn a_pools_compression_takes_what_there_is() {
         r#"{"prefix":"config set","who":"osd","name":"bluestore_compression_algorithm","value":"zlib"}"#;
     let (code, status, _) = cluster.run(client, command);
     assert!(code == -22 && status.contains("'zlib' is not one of lz4, zstd"), "{status}");
+}
+
+#[test]
+fn an_option_without_effect_takes_what_ceph_takes() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    let set = |name: &str, value: &str| {
+        format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"{value}"}}"#)
+    };
+    for (name, value, why) in [
+        (
+            "bluestore_csum_type",
+            "rubbish",
+            "is not one of none, crc32c, crc32c_16, crc32c_8, xxhash32, xxhash64",
+        ),
+        ("osd_op_queue", "fifo", "is not one of wpq, mclock_scheduler, debug_random"),
+        ("osd_pool_default_pg_autoscale_mode", "maybe", "is not one of off, warn, on"),
+        ("bluestore_cache_size", "much", "is not a size (bytes, as 4096, 64K or 10GiB)"),
+        ("rbd_cache", "maybe", "is not a bool (true or false)"),
+        ("ms_async_op_threads", "99", "is outside 1 to 24"),
+    ] {
+        let (code, status, _) = cluster.run(client, &set(name, value));
+        let told = format!("'{value}' is not a value for {name}: ");
+        assert!(code == -22 && status.starts_with(&told) && status.ends_with(why), "{code} {status}");
+    }
+    for (name, value) in [("bluestore_csum_type", "xxhash64"), ("rbd_cache", "true"), ("osd_op_queue", "wpq")]
+    {
+        cluster.ok(client, &set(name, value));
+    }
 }
 
 #[test]
