@@ -43,18 +43,17 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
     let before = link.is_symlink().then(|| target(&link));
     let is_there = |to: &LogPlace| before.as_ref().is_some_and(|before| is_same(before, &to.path));
     let new = to.filter(|to| !is_there(to));
-    let held = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
-    empty(dir, options)?;
-    // An interrupted call left a place that neither the store nor this call needs.
-    give_back(dir, &owner, [before.as_deref(), new.map(|to| to.path.as_path())])?;
-    let is_left = to.is_none() || new.is_some();
-    if before.is_some() && is_left {
-        let place = std::fs::read_link(&link).map_err(io_error(&link))?;
-        place::relink(dir, &left_path_in(dir), &place)?;
+    let taken = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
+    let is_left = before.is_some() && (to.is_none() || new.is_some());
+    let left = leave(dir, &owner, [before.as_deref(), new.map(|to| to.path.as_path())], is_left, options);
+    if let Err(refused) = left {
+        // Why the log stays says more than why a place could not be given back.
+        let _ = taken.map(Taken::undo).transpose();
+        return Err(refused);
     }
-    if let Some((to, held)) = new.zip(held) {
-        prepare(&to.path, &held, &label, &owner)?;
-        place::relink(dir, &link, &to.path)?;
+    if let Some(Taken { path, held, .. }) = taken {
+        prepare(&path, &held, &label, &owner)?;
+        place::relink(dir, &link, &path)?;
     }
     // A store that was made with its log apart has it there wherever the link leads.
     if !label.log_apart {
@@ -67,6 +66,26 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
     }
     give_back(dir, &owner, [to.map(|to| to.path.as_path()), None])?;
     Ok(Moved { before, after: to.map(|to| to.path.clone()) })
+}
+
+/// Has the log ready to move: it is empty, and where it `is_left`, the directory has a second link to its place. `needed`: its place
+/// before, and the new one.
+fn leave(
+    dir: &Path,
+    owner: &Owner,
+    needed: [Option<&Path>; 2],
+    is_left: bool,
+    options: &Options,
+) -> Result<(), OpenError> {
+    empty(dir, options)?;
+    // An interrupted call left a place that neither the store nor this call needs.
+    give_back(dir, owner, needed)?;
+    if !is_left {
+        return Ok(());
+    }
+    let link = log_path_in(dir);
+    let place = std::fs::read_link(&link).map_err(io_error(&link))?;
+    place::relink(dir, &left_path_in(dir), &place)
 }
 
 /// Clears the place that the log has left, unless it is one of those that are needed, and forgets it.
@@ -91,6 +110,33 @@ fn is_same(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// The new place, while nothing but its length was changed.
+struct Taken {
+    path: PathBuf,
+    held: File,
+    was: Was,
+}
+
+/// What was there before.
+enum Was {
+    Nothing,
+    /// A file of so many bytes.
+    File(u64),
+    Device,
+}
+
+impl Taken {
+    /// Leaves what was there.
+    fn undo(self) -> Result<(), OpenError> {
+        let undone = match self.was {
+            Was::Nothing => std::fs::remove_file(&self.path),
+            Was::File(bytes) => self.held.set_len(bytes),
+            Was::Device => Ok(()),
+        };
+        undone.map_err(io_error(&self.path))
+    }
+}
+
 /// Holds the new place, made if it is a file that is not there, when the log can lie there.
 fn take(
     dir: &Path,
@@ -98,7 +144,7 @@ fn take(
     label: &Label,
     owner: &Owner,
     options: &Options,
-) -> Result<File, OpenError> {
+) -> Result<Taken, OpenError> {
     let path = &to.path;
     if is_same(path, &path_in(dir)) {
         return Err(OpenError::HasTheData(path.clone()));
@@ -107,15 +153,22 @@ fn take(
     if !to.overwrite && read_label(path).is_ok() {
         return Err(OpenError::HoldsData(path.clone()));
     }
-    let (held, is_new) = match place::take_for_log(path, owner, to.overwrite)? {
-        Some(held) => (held, false),
-        None => (place::make_log(path)?, true),
+    let (held, was) = match place::take_for_log(path, owner, to.overwrite)? {
+        Some(held) => {
+            let metadata = held.metadata().map_err(io_error(path))?;
+            let was = if metadata.is_file() { Was::File(metadata.len()) } else { Was::Device };
+            (held, was)
+        }
+        None => (place::make_log(path)?, Was::Nothing),
     };
-    let fits = fits(path, &held, label, options);
-    if fits.is_err() && is_new {
-        std::fs::remove_file(path).map_err(io_error(path))?;
+    let taken = Taken { path: path.clone(), held, was };
+    match fits(path, &taken.held, label, options) {
+        Ok(()) => Ok(taken),
+        Err(refused) => {
+            let _ = taken.undo();
+            Err(refused)
+        }
     }
-    fits.map(|()| held)
 }
 
 fn fits(path: &Path, held: &File, label: &Label, options: &Options) -> Result<(), OpenError> {

@@ -1,5 +1,6 @@
 //! Logs that move: to a file of their own, to another one, and back beside the data.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::{PROPERTIES, object, owner};
@@ -172,4 +173,24 @@ fn what_can_not_be_had_is_refused_and_changes_nothing() {
     move_log(&apart, Some(&place(&new)), &options).unwrap();
     assert!(new.exists() && !dir.path().join("log").exists());
     open(&apart, &owner(4), &options).unwrap();
+}
+
+#[test]
+fn a_refused_move_leaves_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, options) = (dir.path().join("osd"), Options::default());
+    mkfs(&at, &owner(3), &NewStore { shards: SHARDS, ..NewStore::file(SIZE) }, &options).unwrap();
+    goes_on(&at, 0);
+    // Its superblocks are gone: the store is not opened, and its log can't be emptied.
+    let block = std::fs::OpenOptions::new().write(true).open(path_in(&at)).unwrap();
+    block.write_all_at(&vec![0; 1 << 20], 4096).unwrap();
+    let (none, short) = (dir.path().join("none"), dir.path().join("short"));
+    std::fs::write(&short, [0; 10]).unwrap();
+    for path in [&none, &short] {
+        let why = move_log(&at, Some(&place(path)), &options).unwrap_err();
+        assert!(matches!(why, OpenError::Damaged { .. }), "{why}");
+    }
+    assert!(!none.exists());
+    assert_eq!(std::fs::read(&short).unwrap(), [0; 10]);
+    assert_eq!(places_in(&at).log, None);
 }
