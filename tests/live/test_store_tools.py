@@ -181,6 +181,26 @@ def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "one of before and one made anew")
 
 
+def test_a_conversion_overwrites_no_other_part_of_the_cluster(t):
+    if harness.STORE not in (None, "simple"):
+        return
+    cluster = t.cluster(start=False)
+    cluster.up("--store", "simple", "--osds", "2", "--osd-size", "1GiB")
+    cluster.stop()
+    loligo(cluster, "store", "convert", cluster.dir, "--osd", "1")
+    store, link, log = os.path.join(cluster.dir, "osd.1", "block"), t.path("link"), t.path("log")
+    os.link(store, link)
+    conf = os.path.join(cluster.dir, "ceph.conf")
+    for path, says in ((store, "has a part of osd.1's store"), (link, "has a part of osd.1's store"),
+                       (conf, "is a part of the cluster"),
+                       (os.path.join(cluster.dir, "osd.0", "block"), "is a part of the cluster")):
+        said = loligo(cluster, "store", "convert", cluster.dir, "--osd", "0", "--log-device", path, "--overwrite", path, code=1)
+        expect(says in said, f"{path}: {said}")
+    loligo(cluster, "store", "convert", cluster.dir, "--osd", "0", "--log-device", log)
+    said = loligo(cluster, "store", "fsck", cluster.dir, "--deep")
+    expect("no problem" in said, said)
+
+
 def pgs_of(cluster, osd):
     listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
     return [row["pg"] for row in listed]

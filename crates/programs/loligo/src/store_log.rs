@@ -1,6 +1,6 @@
 //! `loligo store log`: a store that is there gets a log of its own, or has it beside its data again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use blockfile::{LogPlace, Moved};
@@ -68,11 +68,7 @@ fn move_log(args: &Args) -> Result<(), String> {
     let to = to.map(|path| LogPlace { path, overwrite: args.overwrite });
     let dir = ClusterDir::lock(&args.dir).map_err(said)?;
     let store = dir.path().join(format!("osd.{osd}"));
-    if let Some(why) = to.as_ref().and_then(|to| of_the_cluster(dir.path(), &store, &to.path)) {
-        dir.ended();
-        return Err(why);
-    }
-    let moved = blockfile::move_log(&store, to.as_ref(), &blockfile::Options::default());
+    let moved = blockfile::move_log(&store, Some(dir.path()), to.as_ref(), &blockfile::Options::default());
     if moved.is_ok() {
         let places = blockfile::places_in(&store);
         description.set_places_of(osd, places.device, places.log);
@@ -81,26 +77,6 @@ fn move_log(args: &Args) -> Result<(), String> {
     dir.ended();
     tell(args, &moved.map_err(|error| format!("osd.{osd}: {error}"))?);
     Ok(())
-}
-
-/// Why a log can't go to a place, whatever may be overwritten: it is another part of the cluster. What is not there is none.
-fn of_the_cluster(dir: &Path, store: &Path, to: &Path) -> Option<String> {
-    let (to, dir) = (to.canonicalize().ok()?, dir.canonicalize().ok()?);
-    let (own, has) = (blockfile::owner_on(&blockfile::path_in(store)), blockfile::owner_on(&to));
-    // The store itself says what of its own can't be taken.
-    if own.is_some() && own == has {
-        return None;
-    }
-    let other = has.filter(|has| own.is_some_and(|own| own.cluster == has.cluster));
-    if let Some(other) =
-        other.map(|other| format!("osd.{}", other.osd)).filter(|other| dir.join(other).exists())
-    {
-        return Some(format!("{} has a part of {other}'s store: name another place", to.display()));
-    }
-    to.starts_with(&dir).then(|| {
-        let (to, dir) = (to.display(), dir.display());
-        format!("{to} is a part of the cluster: name a place that is not there, or one outside of {dir}")
-    })
 }
 
 fn tell(args: &Args, Moved { before, after }: &Moved) {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use devmodel::ModelError;
+use types::OsdId;
 
 use crate::Owner;
 
@@ -31,6 +32,10 @@ pub enum OpenError {
     NoPlaceForALog(PathBuf),
     #[error("{path} has {}, and the logs of such a store need at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
     TooSmallForLogs { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("{path} has a part of osd.{other}'s store: name another place")]
+    OfAnotherOsd { path: PathBuf, other: OsdId },
+    #[error("{path} is a part of the cluster: name a place that is not there, or one outside of {dir}")]
+    OfTheCluster { path: PathBuf, dir: PathBuf },
     #[error("{0} has the store's data: its log needs a place of its own")]
     HasTheData(PathBuf),
     #[error(

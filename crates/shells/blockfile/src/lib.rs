@@ -36,6 +36,6 @@ pub use open::{
     LogDevice, ModelledOn, Options, Queue, ToRead, handles, log_device, log_path_in, open, open_any,
     open_to_read, path_in, shards_in,
 };
-pub use place::{Places, device_bytes, places_in, unmake};
+pub use place::{Places, device_bytes, is_same_place, places_in, unmake};
 pub use repair::{Mended, repair};
 pub use store::{BlockFileShard, BlockFileStore};

@@ -11,6 +11,7 @@ use encoding::Encode;
 use crate::drive::Driver;
 use crate::label::SHARDS_MAX;
 use crate::open::{Options, Parts, Queue, failed, io_error, lock, log_path_in, no_device, path_in};
+use crate::place::Taker;
 use crate::{OpenError, Owner, place};
 
 /// Bytes of a shard's log: this part of the shard's,
@@ -45,6 +46,8 @@ pub struct NewStore {
     pub preallocate: bool,
     /// How many shards are wanted; [`shards_of`] says how many there will be.
     pub shards: u32,
+    /// The directory of the OSD's cluster, if it is one of a cluster: other parts of the cluster are never overwritten.
+    pub cluster_dir: Option<PathBuf>,
 }
 
 /// A block device or a file for the logs of a store.
@@ -59,7 +62,19 @@ pub struct LogPlace {
 impl NewStore {
     /// A sparse image file of so many bytes.
     pub fn file(size_bytes: u64) -> Self {
-        Self { size_bytes, device: None, overwrite: false, log: None, preallocate: false, shards: 1 }
+        Self {
+            size_bytes,
+            device: None,
+            overwrite: false,
+            log: None,
+            preallocate: false,
+            shards: 1,
+            cluster_dir: None,
+        }
+    }
+
+    fn taker<'a>(&'a self, owner: &'a Owner) -> Taker<'a> {
+        Taker { owner, cluster_dir: self.cluster_dir.as_deref() }
     }
 }
 
@@ -118,17 +133,17 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
 /// Whether what a store is to lie on outside of its directory may be taken for it. Nothing is changed.
 ///
 /// # Errors
-/// It is not there, too small, in use, or holds data that may not be overwritten.
+/// It is not there, too small, in use, another part of the cluster, or holds data that may not be overwritten.
 pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
     if let Some(path) = &new.device {
         let bytes = place::device_bytes(path)?;
         if bytes < SIZE_MIN {
             return Err(OpenError::TooSmall { path: path.clone(), bytes, needed: SIZE_MIN });
         }
-        place::take(path, owner, new.overwrite)?;
+        place::take(path, new.taker(owner), new.overwrite)?;
     }
     if let Some(LogPlace { path, overwrite }) = &new.log {
-        place::take_for_log(path, owner, *overwrite)?;
+        place::take_for_log(path, new.taker(owner), *overwrite)?;
     }
     Ok(())
 }
@@ -146,14 +161,14 @@ fn place_parts(
         None => None,
         Some(path) => {
             place::is_linked(&data, path)?;
-            Some((path, place::take(path, owner, new.overwrite)?))
+            Some((path, place::take(path, new.taker(owner), new.overwrite)?))
         }
     };
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
             place::is_linked(&link, path)?;
-            let held = place::take_for_log(path, owner, *overwrite)?;
+            let held = place::take_for_log(path, new.taker(owner), *overwrite)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
         }

@@ -17,6 +17,7 @@ use crate::make::LogPlace;
 use crate::open::{
     Options, Parts, io_error, left_path_in, lock, log_path_in, no_device, open_any, open_shard, path_in,
 };
+use crate::place::{Taker, is_same_place};
 use crate::{OpenError, Owner, place};
 
 /// Bytes of zeros written at once.
@@ -30,20 +31,27 @@ pub struct Moved {
 }
 
 /// Moves the log of the store in `dir`, which is not in use, to a block device or a file; or, with `None`, beside the data
-/// again. A call that was interrupted is made again.
+/// again. A call that was interrupted is made again. `cluster_dir` is the directory of the OSD's cluster, no other part of which can
+/// be overwritten.
 ///
 /// # Errors
 /// See [`OpenError`]. What can't be had is refused before anything is changed.
-pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<Moved, OpenError> {
+pub fn move_log(
+    dir: &Path,
+    cluster_dir: Option<&Path>,
+    to: Option<&LogPlace>,
+    options: &Options,
+) -> Result<Moved, OpenError> {
     let (label, owner) = read_label(&path_in(dir))?;
     if to.is_none() && label.log_apart {
         return Err(OpenError::NoPlaceBesideData(path_in(dir)));
     }
     let link = log_path_in(dir);
     let before = link.is_symlink().then(|| target(&link));
-    let is_there = |to: &LogPlace| before.as_ref().is_some_and(|before| is_same(before, &to.path));
+    let is_there = |to: &LogPlace| before.as_ref().is_some_and(|before| is_same_place(before, &to.path));
     let new = to.filter(|to| !is_there(to));
-    let taken = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
+    let taker = Taker { owner: &owner, cluster_dir };
+    let taken = new.map(|to| take(dir, to, &label, taker, options)).transpose()?;
     let is_left = before.is_some() && (to.is_none() || new.is_some());
     let left = leave(dir, &owner, [before.as_deref(), new.map(|to| to.path.as_path())], is_left, options);
     if let Err(refused) = left {
@@ -95,19 +103,11 @@ fn give_back(dir: &Path, owner: &Owner, needed: [Option<&Path>; 2]) -> Result<()
         return Ok(());
     }
     let path = target(&left);
-    let is_needed = needed.into_iter().flatten().any(|needed| is_same(needed, &path));
+    let is_needed = needed.into_iter().flatten().any(|needed| is_same_place(needed, &path));
     if !is_needed && owner_on(&path) == Some(*owner) {
         place::unmake_at(&path, owner.cluster, owner.osd)?;
     }
     place::unlink(dir, &left)
-}
-
-/// Whether two paths lead to the same file or device.
-fn is_same(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
 }
 
 /// The new place, while nothing but its length was changed.
@@ -142,18 +142,18 @@ fn take(
     dir: &Path,
     to: &LogPlace,
     label: &Label,
-    owner: &Owner,
+    taker: Taker<'_>,
     options: &Options,
 ) -> Result<Taken, OpenError> {
     let path = &to.path;
-    if is_same(path, &path_in(dir)) {
+    if is_same_place(path, &path_in(dir)) {
         return Err(OpenError::HasTheData(path.clone()));
     }
     // The data of another store of this OSD is what `take_for_log` would give up.
     if !to.overwrite && read_label(path).is_ok() {
         return Err(OpenError::HoldsData(path.clone()));
     }
-    let (held, was) = match place::take_for_log(path, owner, to.overwrite)? {
+    let (held, was) = match place::take_for_log(path, taker, to.overwrite)? {
         Some(held) => {
             let metadata = held.metadata().map_err(io_error(path))?;
             let was = if metadata.is_file() { Was::File(metadata.len()) } else { Was::Device };

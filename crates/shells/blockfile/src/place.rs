@@ -97,12 +97,60 @@ fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Who takes what a part of a store is to be made on.
+#[derive(Clone, Copy, Debug)]
+pub struct Taker<'a> {
+    pub owner: &'a Owner,
+    /// The directory of the owner's cluster, if the store is one of a cluster: nothing else that belongs to it can be taken.
+    pub cluster_dir: Option<&'a Path>,
+}
+
+impl Taker<'_> {
+    fn is_own(&self, has: &Owner) -> bool {
+        (has.cluster, has.osd) == (self.owner.cluster, self.owner.osd)
+    }
+
+    /// What is another part of the cluster can't be taken, whatever may be overwritten. Who takes it looks at the owner's own parts.
+    /// An OSD that is gone has no directory, and what its store lay on may be overwritten.
+    fn refuse_parts_of_cluster(&self, path: &Path) -> Result<(), OpenError> {
+        let Some(dir) = self.cluster_dir.and_then(|dir| dir.canonicalize().ok()) else { return Ok(()) };
+        let has = owner_on(path);
+        if has.is_some_and(|has| self.is_own(&has)) {
+            return Ok(());
+        }
+        if let Some(other) = has.filter(|has| has.cluster == self.owner.cluster).map(|has| has.osd)
+            && dir.join(format!("osd.{other}")).exists()
+        {
+            return Err(OpenError::OfAnotherOsd { path: path.into(), other });
+        }
+        match path.canonicalize() {
+            Ok(to) if to.starts_with(&dir) => Err(OpenError::OfTheCluster { path: path.into(), dir }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether two paths lead to the same file or device, by whatever name, or would, once it is made.
+pub fn is_same_place(a: &Path, b: &Path) -> bool {
+    let is_which = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        let device = found.file_type().is_block_device().then(|| found.rdev());
+        Some(device.map_or((Some((found.dev(), found.ino())), None), |device| (None, Some(device))))
+    };
+    let resolved = |path: &Path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    match (is_which(a), is_which(b)) {
+        (None, None) => a == b || resolved(a).is_some_and(|a| Some(a) == resolved(b)),
+        (a, b) => a == b,
+    }
+}
+
 /// Holds a device or a file that a part of an OSD's store is to be made on. It may hold a part of the same OSD's store, whole or
-/// as far as its making came, which is given up then, or nothing; anything else may be overwritten only if `overwrite` says so.
-/// Nothing of it is changed.
-pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
+/// as far as its making came, which is given up then, or nothing; anything else may be overwritten only if `overwrite` says so,
+/// and another part of the same cluster never. Nothing of it is changed.
+pub fn take(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<File, OpenError> {
+    taker.refuse_parts_of_cluster(path)?;
     let mut held = hold(path)?;
-    let is_own = owner_on(path).is_some_and(|has| (has.cluster, has.osd) == (owner.cluster, owner.osd));
+    let is_own = owner_on(path).is_some_and(|has| taker.is_own(&has));
     if !is_own && !overwrite && is_used(path, &mut held).map_err(io_error(path))? {
         return Err(OpenError::HoldsData(path.into()));
     }
@@ -119,10 +167,10 @@ fn is_used(path: &Path, held: &mut File) -> io::Result<bool> {
 }
 
 /// The same for a log, which may lie in a file. `None`: there is none, and [`make_log`] makes it.
-pub fn take_for_log(path: &Path, owner: &Owner, overwrite: bool) -> Result<Option<File>, OpenError> {
+pub fn take_for_log(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<Option<File>, OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() || metadata.file_type().is_block_device() => {
-            take(path, owner, overwrite).map(Some)
+            take(path, taker, overwrite).map(Some)
         }
         Ok(_) => Err(OpenError::NoPlaceForALog(path.into())),
         Err(error) if error.kind() == ErrorKind::NotFound => {

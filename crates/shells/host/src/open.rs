@@ -244,7 +244,8 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     if plan.is_new {
         let StorePlace { device, overwrite, log, preallocate } = plan.place.clone();
         let shards = plan.placement.shards().len() as u32;
-        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, log, preallocate, shards };
+        let (size_bytes, cluster_dir) = (plan.size_bytes, plan.dir.parent().map(Path::to_owned));
+        let new = NewStore { size_bytes, device, overwrite, log, preallocate, shards, cluster_dir };
         blockfile::mkfs(&plan.dir, &owner, &new, &options)?;
     }
     blockfile::open(&plan.dir, &owner, &options)

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use blockfile::is_same_place;
+
 use crate::HostError;
 use crate::cluster::UpRequest;
 use crate::dir::{Description, StoreKind};
@@ -25,10 +27,11 @@ pub fn check_places(
 ) -> Result<(), HostError> {
     let refused = |why: String| Err(HostError::Unsupported(why));
     let named = |path| devices.contains(path) || log_devices.contains(path);
+    let is_a_device = |path: &&PathBuf| devices.iter().any(|device| is_same_place(device, path));
     if let Some(stray) = overwrite.iter().find(|path| !named(path)) {
         return refused(format!("--overwrite {}: no --device or --log-device names it", stray.display()));
     }
-    if let Some(path) = log_devices.iter().find(|path| devices.contains(path)) {
+    if let Some(path) = log_devices.iter().find(is_a_device) {
         let path = path.display();
         return refused(format!("{path} is named by --device and by --log-device: it can be one of them"));
     }
@@ -68,9 +71,10 @@ fn check_devices(request: &UpRequest) -> Result<(), HostError> {
     Ok(())
 }
 
-/// The first path that is named again.
+/// The first path that is named again, if by another name.
 fn twice(paths: &[PathBuf]) -> Option<&PathBuf> {
-    paths.iter().enumerate().find(|(at, path)| paths[..*at].contains(path)).map(|(_, path)| path)
+    let is_named_before = |at: usize, path| paths[..at].iter().any(|before| is_same_place(before, path));
+    paths.iter().enumerate().find(|(at, path)| is_named_before(*at, path)).map(|(_, path)| path)
 }
 
 /// What was asked for of logs apart from the data can be had: each is one OSD's.
@@ -140,9 +144,9 @@ impl Description {
         self.log_devices.get(osd as usize).filter(|path| is_named(path))
     }
 
-    /// The other OSD whose store, or its log, lies on this.
-    pub fn has_place(&self, path: &PathBuf, other_than: u32) -> Option<u32> {
-        let is = |of: Option<&PathBuf>| of == Some(path);
+    /// The other OSD whose store, or its log, lies on this, by whatever name.
+    pub fn has_place(&self, path: &Path, other_than: u32) -> Option<u32> {
+        let is = |of: Option<&PathBuf>| of.is_some_and(|of| is_same_place(of, path));
         let mut others = (0..self.osds).filter(|osd| *osd != other_than);
         others.find(|osd| is(self.device_of(*osd)) || is(self.log_device_of(*osd)))
     }

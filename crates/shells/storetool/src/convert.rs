@@ -337,7 +337,7 @@ impl Of<'_> {
         if dir.exists() && (is_elsewhere || self.places.device.is_none()) {
             fs::remove_dir_all(dir).map_err(io_error(dir))?;
         }
-        let new = self.wanted.new_store(&self.places, size_bytes);
+        let new = self.wanted.new_store(self.cluster.path(), &self.places, size_bytes);
         blockfile::mkfs(dir, owner, &new, &options).map_err(failed)?;
         sync_dir(&self.dir)?;
         self.open(dir)

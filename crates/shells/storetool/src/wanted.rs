@@ -81,17 +81,18 @@ impl Wanted {
         // One that is no id was refused when the description was read; nothing would be its own.
         let cluster: Fsid = description.fsid.parse().unwrap_or_default();
         let owner = Owner { cluster, osd: OsdId(osd as i32), osd_uuid: Fsid::default() };
-        let checked = blockfile::check_places(&owner, &self.new_store(places, 0));
+        let checked = blockfile::check_places(&owner, &self.new_store(dir, places, 0));
         checked.map_err(|error| ConvertError::New { osd, error })
     }
 
-    /// A store that lies there, or has an image file of so many bytes.
-    pub(crate) fn new_store(&self, places: &Places, file_bytes: u64) -> NewStore {
+    /// A store of the cluster in `dir` that lies there, or has an image file of so many bytes.
+    pub(crate) fn new_store(&self, dir: &Path, places: &Places, file_bytes: u64) -> NewStore {
         let may = |path: &PathBuf| self.overwrite.contains(path);
         NewStore {
             overwrite: places.device.as_ref().is_some_and(may),
             device: places.device.clone(),
             log: places.log.as_ref().map(|path| LogPlace { path: path.clone(), overwrite: may(path) }),
+            cluster_dir: Some(dir.to_owned()),
             ..NewStore::file(file_bytes)
         }
     }
