@@ -1,7 +1,7 @@
 //! What can be wrong with a store's file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use devmodel::ModelError;
 use types::OsdId;
@@ -56,11 +56,13 @@ pub enum OpenError {
     #[error("{path} does not have the log of {wanted}: {why}; make {link} a link to the right one")]
     OtherLog { link: PathBuf, path: PathBuf, wanted: Box<Owner>, why: String },
     #[error(
-        "{path} has {} ({bytes} bytes) and its store needs {} ({needed} bytes): it was cut; restore the file from a copy",
+        "{path} has {} ({bytes} bytes), and the {} {} ({needed} bytes): {}",
         text::format_bytes(*.bytes),
-        text::format_bytes(*.needed)
+        if *.is_log { "store's log on it" } else { "store in it" },
+        text::format_bytes(*.needed),
+        why_cut(*.is_file, *.is_log, path, *.needed)
     )]
-    Cut { path: PathBuf, bytes: u64, needed: u64 },
+    Cut { path: PathBuf, is_log: bool, is_file: bool, bytes: u64, needed: u64 },
     #[error("{path}: a block store can't be made in {}; it needs at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
     TooSmall { path: PathBuf, bytes: u64, needed: u64 },
     #[error("{0} is a block device, which is used whole; the size is for image files")]
@@ -91,4 +93,26 @@ pub enum OpenError {
         #[source]
         error: io::Error,
     },
+}
+
+/// What probably made a file or device shorter than what lies on it, and what to do.
+fn why_cut(is_file: bool, is_log: bool, path: &Path, needed: u64) -> String {
+    let (why, back) = match is_file {
+        true => ("the file was made shorter, or copied in part", "put back a whole copy of it"),
+        false => (
+            "the device was made smaller, or is another one",
+            "give it its size back, or put back the right one",
+        ),
+    };
+    let copy = if is_file { " (of one moment, data and log)" } else { "" };
+    let again = "or have the OSD begin again (`loligo start DIR --osd N --replace`)";
+    let rest = match is_file && !is_log {
+        true => format!(
+            "; without a copy, `truncate -s {needed} {}` makes it as long as it was, and `loligo store export --damaged` saves the PGs \
+             that are left",
+            path.display()
+        ),
+        false => String::new(),
+    };
+    format!("{why}; {back}{copy}, {again}{rest}")
 }

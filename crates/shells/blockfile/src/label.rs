@@ -55,7 +55,10 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_store(error.to_string())),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(no_store("it is too short to have a label".to_owned()));
+            let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+            return Err(no_store(format!(
+                "it has {bytes} bytes, too few for a store's label: it was made shorter"
+            )));
         }
         Err(error) => return Err(OpenError::Io { path: path.into(), error }),
     };

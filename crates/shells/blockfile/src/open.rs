@@ -299,7 +299,7 @@ impl<'a> Opening<'a> {
         let mut check = |device, path: &Path, needed: u64, model: &Option<ModelledOn>| {
             let bytes = queue.geometry(device).ok_or_else(|| no_device(path))?.size_bytes;
             if bytes < needed {
-                return Err(OpenError::Cut { path: path.to_owned(), bytes, needed });
+                return Err(cut(path, device, bytes, needed));
             }
             if let Some(on) = model {
                 disks.push((device, ModelledDisk::named(&on.name, &on.parameters, bytes)?, bytes));
@@ -525,8 +525,17 @@ pub(crate) fn failed(path: &Path, error: blockstore::OpenError) -> OpenError {
     let path = path.to_owned();
     match error {
         blockstore::OpenError::Device(error) => OpenError::Failed { path, error },
+        blockstore::OpenError::Cut { device_bytes, needed } => {
+            cut(&path, DeviceId::Data, device_bytes, needed)
+        }
         other => OpenError::Damaged { path, why: other.to_string() },
     }
+}
+
+/// A file or device that has fewer bytes than what lies on it.
+fn cut(path: &Path, part: DeviceId, bytes: u64, needed: u64) -> OpenError {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    OpenError::Cut { path: path.to_owned(), is_log: part == DeviceId::Wal, is_file, bytes, needed }
 }
 
 /// A queue without its only device is a mistake of this program's.

@@ -32,6 +32,9 @@ pub enum OpenError {
     OtherLog(DecodeError),
     #[error("a device of {device_bytes} bytes has no room for such a store: give it a larger one")]
     Sizes { device_bytes: u64 },
+    /// It was as large when the store was made, or has grown since.
+    #[error("the device has {device_bytes} bytes, and the store on it {needed}: it was made shorter")]
+    Cut { device_bytes: u64, needed: u64 },
     #[error("the device has no block store of a known format: {0}")]
     NoStore(DecodeError),
     #[error("the store has no shard {shard}, only {shards}")]
@@ -398,8 +401,15 @@ impl<Q: DeviceQueue> Opener<Q> {
         let layout = label.with_grown(shard, layout, superblock.grown.clone()).map_err(unsound)?;
         let device_bytes = self.io.as_ref().map_or(0, Io::device_bytes);
         let ends = self.grows_to.as_deref().unwrap_or_default();
-        let wanted = ends.last().copied().unwrap_or(layout.end);
-        if wanted > device_bytes {
+        if layout.end > device_bytes {
+            let of_store = match &superblock.grown {
+                Grown::Ends(ends) => ends.last().copied().unwrap_or_default(),
+                Grown::No | Grown::Blocks(_) => 0,
+            };
+            let needed = of_store.max(layout.end).max(label.size_bytes);
+            return Err(OpenError::Cut { device_bytes, needed });
+        }
+        if ends.last().is_some_and(|wanted| *wanted > device_bytes) {
             return Err(OpenError::Sizes { device_bytes });
         }
         let Some(bytes) = ends.last().copied() else { return Ok(layout) };

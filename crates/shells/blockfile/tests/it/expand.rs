@@ -126,5 +126,15 @@ fn a_file_that_was_cut_after_it_had_grown_is_refused() {
     expand(dir.path(), Some(LARGER), &Options::default()).unwrap();
     File::options().write(true).open(path_in(dir.path())).unwrap().set_len(SIZE).unwrap();
     let refused = crate::common::error(dir.path(), &owner(3));
-    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    assert!(
+        matches!(refused, OpenError::Cut { bytes: SIZE, needed: LARGER, is_file: true, .. }),
+        "{refused}"
+    );
+    let text = refused.to_string();
+    for says in ["512 MiB", "768 MiB", "the file was made shorter", "truncate -s 805306368", "--replace"] {
+        assert!(text.contains(says), "{text}");
+    }
+    // What is left is read as the message says.
+    File::options().write(true).open(path_in(dir.path())).unwrap().set_len(LARGER).unwrap();
+    opened(dir.path(), FileSpace::Grows);
 }
