@@ -201,6 +201,33 @@ def test_a_conversion_overwrites_no_other_part_of_the_cluster(t):
     expect("no problem" in said, said)
 
 
+def test_tools_say_that_two_osds_stores_were_exchanged(t):
+    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB")
+    cluster.stop()
+    paths = [os.path.join(cluster.dir, f"osd.{osd}", "block") for osd in range(2)]
+
+    def exchange():
+        os.rename(paths[0], t.path("kept"))
+        os.rename(paths[1], paths[0])
+        os.rename(t.path("kept"), paths[1])
+
+    exchange()
+    said = loligo(cluster, "store", "fsck", cluster.dir, code=1)
+    for osd, path in enumerate(paths):
+        expect(f"osd.{osd}: {path} is the store of osd.{1 - osd} " in said, said)
+    for command in (("fsck", cluster.dir, "--repair"), ("expand", cluster.dir, "--osd", "0", "--size", "2GiB"),
+                    ("log", cluster.dir, "--osd", "0", "--to", t.path("log")),
+                    ("import", cluster.dir, "--osd", "0", "--file", "/dev/null"),
+                    ("export", cluster.dir, "--osd", "0", "--pg", "1.0", "--file", t.path("pg"))):
+        said = loligo(cluster, "store", *command, code=1)
+        expect(f"{paths[0]} is the store of osd.1 " in said, f"{command}: {said}")
+    refused = cluster.up(code=1).words
+    expect("is the store of osd." in refused, f"a start: {refused}")
+    exchange()
+    said = loligo(cluster, "store", "fsck", cluster.dir)
+    equal(said.count("no problem"), 2, "the stores in their places")
+
+
 def pgs_of(cluster, osd):
     listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
     return [row["pg"] for row in listed]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, Blocking, Findings, Options, State, ToRead};
+use blockfile::{BlockFileStore, Blocking, Findings, OpenError, Options, Owner, State, ToRead};
 use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
@@ -95,14 +95,14 @@ pub fn run(args: &Args) -> ExitCode {
         Command::Expand(args) => return store_expand::run(args),
         Command::Log(args) => return store_log::run(args),
     };
-    let stores = match stores(of) {
-        Ok(stores) => stores,
+    let (description, stores) = match stores(of) {
+        Ok(found) => found,
         Err(reason) => return fail(&reason),
     };
     let (mut all, mut clean, mut found) = (Vec::new(), true, false);
     for (osd, dir) in stores {
         let report = match &args.command {
-            Command::Fsck { deep, repair, .. } => fsck(osd, &dir, *deep, *repair),
+            Command::Fsck { deep, repair, .. } => fsck(&description, osd, &dir, *deep, *repair),
             Command::Dump { object, .. } => dump(&dir, object.as_deref()),
             // They ran above.
             _ => continue,
@@ -145,8 +145,8 @@ pub fn cluster_with(dir: &Path, osd: u32) -> Result<Description, String> {
     Err(format!("{} has no osd.{osd}, but those from 0 to {}", dir.display(), description.osds - 1))
 }
 
-/// The OSDs that are meant, with their directories.
-fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
+/// The cluster, and the OSDs that are meant, with their directories.
+fn stores(of: &Of) -> Result<(Description, Vec<(u32, PathBuf)>), String> {
     let dir = of.dir.display();
     let (description, all) = match of.osd {
         Some(osd) => (cluster_with(&of.dir, osd)?, osd..osd + 1),
@@ -168,7 +168,8 @@ fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
         // Some were converted and some were not.
         eprintln!("loligo: {refused}");
     }
-    Ok(block.into_iter().map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect())
+    let stores = block.into_iter().map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect();
+    Ok((description, stores))
 }
 
 /// One line for what is well or wrong, and one for each thing.
@@ -204,8 +205,35 @@ fn plain(osd: u32, report: &Value) {
     output::line(format_args!("osd.{osd}: {verdict}, {} collections{read}", report["collections"]));
 }
 
-/// A store, what its label says, and what is damaged: then it can only be read, and not all of it.
-type Opened = (Blocking<BlockFileStore>, Value, Vec<String>);
+/// Refuses the store of an OSD that names another owner than the cluster's description does: the directories or devices of two
+/// OSDs were exchanged, or a file was put back in the wrong place. `has`: the owner that it names.
+pub fn check_owner(description: &Description, at: &Path, osd: u32, has: &Owner) -> Result<(), String> {
+    match description.owner_of(osd).filter(|wanted| wanted != has) {
+        None => Ok(()),
+        Some(wanted) => {
+            let (path, has, wanted) = (blockfile::path_in(at), Box::new(*has), Box::new(wanted));
+            Err(OpenError::OtherOwner { path, has, wanted }.to_string())
+        }
+    }
+}
+
+/// The same of a block store that is not open, for what changes it. One that can't be read is the caller's to find out.
+pub fn check_owner_in(description: &Description, at: &Path, osd: u32) -> Result<(), String> {
+    match blockfile::owner_on(&blockfile::path_in(at)) {
+        Some(has) => check_owner(description, at, osd, &has).map_err(|why| format!("osd.{osd}: {why}")),
+        None => Ok(()),
+    }
+}
+
+/// A store that is checked or shown.
+struct Opened {
+    store: Blocking<BlockFileStore>,
+    owner: Owner,
+    /// What its label says.
+    label: Value,
+    /// What is damaged: then it can only be read, and not all of it.
+    damage: Vec<String>,
+}
 
 fn open(dir: &Path) -> Result<Opened, String> {
     let opened = blockfile::open_to_read(dir, &Options::default());
@@ -217,11 +245,12 @@ fn open(dir: &Path) -> Result<Opened, String> {
         "log_device": log.map(|log| log.path.display().to_string()),
         "cluster": owner.cluster.to_string(), "osd": owner.osd.0, "osd_uuid": owner.osd_uuid.to_string(),
     });
-    Ok((Blocking::new(store), label, damage))
+    Ok(Opened { store: Blocking::new(store), owner, label, damage })
 }
 
-fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String> {
-    let (mut store, _, damage) = open(dir)?;
+fn fsck(description: &Description, osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String> {
+    let Opened { mut store, owner, mut damage, .. } = open(dir)?;
+    damage.extend(check_owner(description, dir, osd, &owner).err());
     let mended = match repair {
         true if !damage.is_empty() => return Err(format!("nothing was mended: {}", damage[0])),
         true => blockfile::repair(&mut store).map_err(|error| format!("nothing was mended: {error}"))?.mended,
@@ -245,7 +274,7 @@ fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String>
 }
 
 fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
-    let (mut store, label, damage) = open(dir)?;
+    let Opened { mut store, label, damage, .. } = open(dir)?;
     let failed = |error: StoreError| error.to_string();
     if let Some(name) = object {
         let mut found = found(&mut store, name).map_err(failed)?;

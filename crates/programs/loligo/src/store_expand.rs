@@ -9,7 +9,7 @@ use serde_json::json;
 use text::format_bytes;
 
 use crate::fail;
-use crate::store::cluster_with;
+use crate::store::{check_owner_in, cluster_with};
 
 pub const HELP: &str = "\
 A device, or a file that was made longer by other means, is used to its end; --size makes a file longer. Where the store has
@@ -54,9 +54,12 @@ fn expand(args: &Args) -> Result<(), String> {
     }
     let dir = ClusterDir::lock(&args.dir).map_err(|error| error.to_string())?;
     let store = dir.path().join(format!("osd.{osd}"));
-    let expanded = blockfile::expand(&store, args.size, &blockfile::Options::default());
+    let expanded = check_owner_in(&description, &store, osd).and_then(|()| {
+        let expanded = blockfile::expand(&store, args.size, &blockfile::Options::default());
+        expanded.map_err(|error| format!("osd.{osd}: {error}"))
+    });
     dir.ended();
-    let blockfile::Expanded { before, after } = expanded.map_err(|error| format!("osd.{osd}: {error}"))?;
+    let blockfile::Expanded { before, after } = expanded?;
     if args.format == "json" {
         output::line(format_args!("{}", json!({ "osd": osd, "bytes_before": before, "bytes": after })));
     } else if after == before {

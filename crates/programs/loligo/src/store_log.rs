@@ -9,7 +9,7 @@ use lab::output;
 use serde_json::json;
 
 use crate::fail;
-use crate::store::cluster_with;
+use crate::store::{check_owner_in, cluster_with};
 use crate::up::absolute;
 
 pub const HELP: &str = "\
@@ -68,14 +68,18 @@ fn move_log(args: &Args) -> Result<(), String> {
     let to = to.map(|path| LogPlace { path, overwrite: args.overwrite });
     let dir = ClusterDir::lock(&args.dir).map_err(said)?;
     let store = dir.path().join(format!("osd.{osd}"));
-    let moved = blockfile::move_log(&store, Some(dir.path()), to.as_ref(), &blockfile::Options::default());
+    let moved = check_owner_in(&description, &store, osd).and_then(|()| {
+        let moved =
+            blockfile::move_log(&store, Some(dir.path()), to.as_ref(), &blockfile::Options::default());
+        moved.map_err(|error| format!("osd.{osd}: {error}"))
+    });
     if moved.is_ok() {
         let places = blockfile::places_in(&store);
         description.set_places_of(osd, places.device, places.log);
         dir.write_description(&description).map_err(said)?;
     }
     dir.ended();
-    tell(args, &moved.map_err(|error| format!("osd.{osd}: {error}"))?);
+    tell(args, &moved?);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use blockfile::Owner;
-use host::StoreKind;
+use host::{Description, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{CollectionId, ReadOutcome, ReadRequest};
@@ -16,7 +16,7 @@ use text::format_bytes;
 use types::{GHObject, PgId};
 
 use crate::fail;
-use crate::store::{PROGRESS, cluster_in, cluster_with};
+use crate::store::{PROGRESS, check_owner, cluster_in, cluster_with};
 
 pub const EXPORT_HELP: &str = "\
 The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
@@ -90,26 +90,35 @@ fn pg(text: &str) -> Result<PgId, String> {
     text.parse().map_err(|_| "give a PG as pool.number, the number in hexadecimal: 1.2a".to_owned())
 }
 
-/// Where an OSD's store is, and of which kind.
-fn store_of(dir: &Path, osd: u32) -> Result<(PathBuf, StoreKind), String> {
-    let kind = cluster_with(dir, osd)?.store_of(osd);
+/// The cluster, and where an OSD's store is, and of which kind.
+fn store_of(dir: &Path, osd: u32) -> Result<(Description, PathBuf, StoreKind), String> {
+    let description = cluster_with(dir, osd)?;
+    let kind = description.store_of(osd);
     if kind == StoreKind::Mem {
         return Err(format!("osd.{osd} of {} has the store 'mem', which keeps nothing", dir.display()));
     }
-    Ok((dir.join(format!("osd.{osd}")), kind))
+    Ok((description, dir.join(format!("osd.{osd}")), kind))
 }
 
-/// Opens an OSD's store.
+/// Opens an OSD's store, which must be its own.
 fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
-    let (at, kind) = store_of(dir, osd)?;
-    storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
+    let (description, at, kind) = store_of(dir, osd)?;
+    let opened = storetool::open(&at, kind).map_err(|error| error.to_string());
+    let checked = opened.and_then(|(store, owner)| {
+        check_owner(&description, &at, osd, &owner)?;
+        Ok((store, owner))
+    });
+    checked.map_err(|why| format!("osd.{osd}: {why}"))
 }
 
-/// Opens an OSD's store to read it, also in spite of damage: then it says what is damaged.
+/// Opens an OSD's store to read it, also in spite of damage, and if it is another OSD's: then it says so.
 fn open_to_read(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
-    let (at, kind) = store_of(dir, osd)?;
+    let (description, at, kind) = store_of(dir, osd)?;
     let opened = storetool::open_to_read(&at, kind);
     let (store, owner, damage) = opened.map_err(|error| format!("osd.{osd}: {error}"))?;
+    if let Err(why) = check_owner(&description, &at, osd, &owner) {
+        eprintln!("loligo: osd.{osd}: {why}");
+    }
     if let Some(why) = damage.first() {
         eprintln!("loligo: osd.{osd}: {why}");
         eprintln!("loligo: osd.{osd}: what is left is read; it may be older than what was written last");

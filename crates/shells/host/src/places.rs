@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use blockfile::is_same_place;
+use blockfile::{Owner, is_same_place};
+use types::OsdId;
 
 use crate::HostError;
 use crate::cluster::UpRequest;
@@ -134,6 +135,12 @@ fn is_named(path: &Path) -> bool {
 }
 
 impl Description {
+    /// Whom an OSD's store must name as its owner; `None` where the description does not say it.
+    pub fn owner_of(&self, osd: u32) -> Option<Owner> {
+        let osd_uuid = self.osd_uuids.get(osd as usize)?.parse().ok()?;
+        Some(Owner { cluster: self.fsid.parse().ok()?, osd: OsdId(osd as i32), osd_uuid })
+    }
+
     /// The block device that an OSD's store lies on; `None` for an image file.
     pub fn device_of(&self, osd: u32) -> Option<&PathBuf> {
         self.devices.get(osd as usize).filter(|path| is_named(path))
