@@ -211,6 +211,26 @@ def gone(pid):
         return True
 
 
+def test_too_few_open_files_are_told_at_once_and_nothing_is_made(t):
+    cluster = t.cluster(start=False)
+    argv = cluster.argv("up", "--dir", cluster.dir, "--port", "0", "--osds", "3", "--store", "mem", "--detach")
+    for limit in ("12", "30", "55", "60"):
+        done = subprocess.run(["sh", "-c", 'ulimit -n "$0"; exec "$@"', limit, *argv], capture_output=True, timeout=10)
+        said = done.stderr.decode()
+        equal(done.returncode, 1, f"a limit of {limit}: {said}")
+        expect(f"may open {limit} files" in said and "ulimit -Hn" in said, said)
+        expect(not os.path.exists(cluster.dir), f"{cluster.dir} was made")
+    # As few as are taken: it serves, and says that they are few. Of a soft limit nothing is said: it is raised.
+    few = ["sh", "-c", 'ulimit -n 100; exec "$@"', "sh", *argv]
+    done = subprocess.run(few, capture_output=True, timeout=60, check=True)
+    expect(b"Note: a process may open 100 files" in done.stdout, done.stdout)
+    cluster.stop()
+    soft = ["sh", "-c", 'ulimit -Sn 30; exec "$@"', "sh", *argv]
+    done = subprocess.run(soft, capture_output=True, timeout=60, check=True)
+    expect(b"may open" not in done.stdout, done.stdout)
+    cluster.stop()
+
+
 def test_status_and_stop_tell_what_runs(t):
     cluster = t.cluster(start=False)
     equal(status(cluster)[0], 1, "status where there is no cluster")

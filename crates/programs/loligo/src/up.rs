@@ -234,6 +234,13 @@ fn announce(cluster: &Cluster, took: Duration) {
         )
     });
     let mut text = text + note.as_deref().unwrap_or_default();
+    if info.open_files.are_few() {
+        text += &format!(
+            "Note: a process may open {} files here, {} are needed before a client comes: raise the hard limit of open files \
+             (`ulimit -Hn`, in a unit of systemd LimitNOFILE=)\n",
+            info.open_files.limit, info.open_files.needed
+        );
+    }
     if let Some(addr) = info.metrics {
         text += &format!("Prometheus:   http://{addr}/metrics\n");
     }

@@ -19,6 +19,7 @@ use crate::core::Shared;
 use crate::core_main::{CoreCommand, CorePlan, core_main};
 use crate::delay::DispatchDelay;
 use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
+use crate::open_files::{self, OpenFiles};
 use crate::osd_control::WaitingRequest;
 use crate::osds::{OsdState, OsdStates, OsdTable};
 use crate::plan::{self, OsdPlanner, Sockets};
@@ -96,6 +97,7 @@ pub struct ClusterInfo {
     pub memory_target: u64,
     /// At the first start, where the stores may grow to more bytes than their file system has free: both.
     pub promised_too_much: Option<(u64, u64)>,
+    pub open_files: OpenFiles,
 }
 
 /// A cluster whose threads run.
@@ -131,6 +133,7 @@ impl Cluster {
         let is_new = !matches!(found, DirState::Cluster(_));
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
+        let open_files = open_files::check(&request, &description)?;
         let target = machine::memory_target(description.osds).to_string();
         values.set_default(opt::OSD_MEMORY_TARGET.name(), &target)?;
         if description.store != StoreKind::Mem {
@@ -151,6 +154,7 @@ impl Cluster {
                     metrics,
                     memory_target,
                     promised_too_much,
+                    open_files,
                 };
                 Ok(Self { info, osds, planner, waiting: Vec::new(), threads, reports, dir, is_new })
             }
@@ -173,9 +177,6 @@ impl Cluster {
         let sockets = Sockets::bind(request, &values, description)?;
         let metrics = sockets.metrics_addr();
         dir.check_space(description)?;
-        if let Err(error) = runtime::raise_file_limit() {
-            tracing::warn!("the limit of open files stays as it is: {error}");
-        }
         log::log_to(dir.path())?;
         if let Some(pid) = dir.killed_before() {
             tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());

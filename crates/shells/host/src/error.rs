@@ -160,6 +160,12 @@ pub enum HostError {
         .dir.join("log").display()
     )]
     NotReady { dir: PathBuf, missing: Vec<i32>, seconds: u64 },
+    /// The system would stop the process in the middle.
+    #[error(
+        "a process may open {limit} files here, and {osds} OSDs need {needed} before a client comes: raise the hard limit of open files \
+         (`ulimit -Hn`, in a unit of systemd LimitNOFILE=)"
+    )]
+    FewFiles { limit: u64, needed: u64, osds: u32 },
     /// The stores that were asked for are too small for an OSD's own records.
     #[error("OSDs of {} are too small: --osd-size takes at least {}", format_bytes(*.bytes), format_bytes(*.min))]
     OsdTooSmall { bytes: u64, min: u64 },

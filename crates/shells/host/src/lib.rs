@@ -18,6 +18,7 @@ mod metrics;
 mod mon_command;
 mod monstore;
 mod open;
+mod open_files;
 mod osd_control;
 mod osds;
 mod places;
@@ -34,6 +35,7 @@ pub use dir::{
 };
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
+pub use open_files::OpenFiles;
 pub use osds::OsdState;
 pub use places::check_places;
 pub use plan::{OSD_SIZE_MIN, default};

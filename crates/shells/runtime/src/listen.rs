@@ -31,12 +31,17 @@ pub fn unpaced(socket: &impl AsFd, addr: SocketAddr) {
 }
 
 /// Raises the soft limit of open files to the hard one and answers it: a connection is a file.
-pub fn raise_file_limit() -> io::Result<u64> {
+///
+/// # Errors
+/// The system refuses: the limit in force, and why.
+pub fn raise_file_limit() -> Result<u64, (u64, io::Error)> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current < maximum || maximum.is_none() {
-        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    let number = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    if number(current) < number(maximum) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        raised.map_err(|error| (number(current), error.into()))?;
     }
-    Ok(maximum.unwrap_or(u64::MAX))
+    Ok(number(maximum))
 }
 
 #[cfg(test)]
