@@ -1,8 +1,8 @@
 //! How much a pool holds and how much more fits.
 
-use maps::{OsdMap, PgPool};
+use maps::{OsdMap, OsdState, PgPool};
 use messages::ObjectStatSum;
-use types::PoolId;
+use types::{OsdId, PoolId};
 
 use crate::command::ratio;
 use crate::crush_view;
@@ -55,9 +55,23 @@ pub fn rule_avail(map: &OsdMap, pgmap: &PgMap, rule: u32) -> u64 {
     let fits = weights.iter().filter(|(_, weight)| **weight > 0.0).filter_map(|(osd, weight)| {
         let space = pgmap.osds.get(osd).filter(|stats| stats.statfs.total > 0)?.statfs;
         let unusable = space.total as f64 * (1.0 - full_ratio);
-        Some((space.available as f64 - unusable).max(0.0) / (weight / sum))
+        let left = (space.available as f64 - unusable).min(space.total as f64 * left_by_state(map, *osd));
+        Some(left.max(0.0) / (weight / sum))
     });
     fits.reduce(f64::min).map_or(0, |bytes| bytes as u64)
+}
+
+/// The part of an OSD that can be left before it is full, by its state in the map: an OSD of several shards has the state of the
+/// fullest one, whose PGs can't use what the others have.
+fn left_by_state(map: &OsdMap, osd: i32) -> f64 {
+    let state = map.osd(OsdId(osd)).map_or(0, |osd| osd.state);
+    let ratios = [
+        (OsdState::FULL, map.full_ratio),
+        (OsdState::BACKFILLFULL, map.backfillfull_ratio),
+        (OsdState::NEARFULL, map.nearfull_ratio),
+    ];
+    let reached = ratios.iter().find(|(bit, _)| state & bit != 0);
+    reached.map_or(1.0, |(_, ratio)| f64::from(map.full_ratio) - f64::from(*ratio))
 }
 
 impl Mon {

@@ -27,6 +27,27 @@ fn the_fullest_shard_of_a_full_osd_is_named_below_it() {
     assert!(detail.contains(&lines), "{detail}");
 }
 
+#[test]
+fn what_a_pool_may_still_take_is_what_the_fullest_shard_of_its_osd_has_left() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    let osd = cluster.boot(0);
+    cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    // Of its 10 GiB 9 are free, in other shards.
+    cluster.report(0, osd, 1);
+    for (state, of_total) in
+        [(0, 0.85), (OsdState::NEARFULL, 0.1), (OsdState::BACKFILLFULL, 0.05), (OsdState::FULL, 0.0)]
+    {
+        cluster.send(osd, OsdFull { paxos: Paxos::default(), map_epoch: Epoch(1), state });
+        cluster.settle();
+        let df = cluster.ok(client, r#"{"prefix":"df","format":"json"}"#);
+        let avail = df.split("\"max_avail\":").nth(1).and_then(|rest| rest.split([',', '}']).next());
+        let avail: f64 = avail.and_then(|text| text.parse().ok()).expect("max_avail");
+        let want = of_total * 10.0 * f64::from(1 << 30);
+        assert!((avail - want).abs() < 1e6, "{state}: {avail}, not {want}");
+    }
+}
+
 /// What health says of an OSD that is nearly full, reports a size of 10 GiB, and has a store that was made for so many bytes.
 fn health_with_store_for(made_for: u64) -> String {
     let mut cluster = Cluster::new(config(1, &[]));
