@@ -32,6 +32,7 @@ impl Mon {
         let mut health = Health::default();
         self.check_osds(&mut health);
         self.check_failed_osds(&mut health);
+        self.check_remaining_pgs(&mut health);
         self.check_flags(&mut health);
         self.check_full(&mut health);
         self.check_pools(&mut health);

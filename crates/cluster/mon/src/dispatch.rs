@@ -86,8 +86,9 @@ impl Mon {
         }
         // Without lines there is nothing to acknowledge.
         let Some((last, channel)) = m.entries.last().map(|e| (e.seq, e.channel.clone())) else { return };
-        let is_osd =
-            self.sessions.get(&session).is_some_and(|known| known.info.entity.kind == EntityType::Osd);
+        let entity = self.sessions.get(&session).map(|known| &known.info.entity);
+        let is_osd = entity.is_some_and(|entity| entity.kind == EntityType::Osd);
+        let osd = entity.and_then(|entity| entity.id.parse::<i32>().ok()).filter(|_| is_osd);
         // Those before would be dropped by those after at once: the log keeps no more.
         let beyond = m.entries.len().saturating_sub(KEPT);
         for entry in m.entries.into_iter().skip(beyond) {
@@ -101,8 +102,9 @@ impl Mon {
                 channel: entry.channel,
                 text: entry.message.to_string(),
             };
-            if is_osd {
+            if let Some(osd) = osd {
                 self.note_stopped_pg(&line.text);
+                self.note_remaining_pg(osd, &line.text);
             }
             self.add_line(line);
         }

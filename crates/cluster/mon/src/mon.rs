@@ -156,6 +156,8 @@ pub struct Mon {
     pub(crate) forced_pgs: ForcedPgs,
     /// PGs that failed, with the reasons, until they are reported as something else.
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
+    /// PGs of removed pools that OSDs can't remove, with the reasons, until the OSDs boot again.
+    pub(crate) remaining_pgs: BTreeMap<(i32, PgId), String>,
     /// The service daemons that registered.
     pub(crate) services: ServiceMap,
     /// The epoch of the map of services that subscribers have.
@@ -225,6 +227,7 @@ impl Mon {
             failures: BTreeMap::new(),
             failed_osds: BTreeMap::new(),
             stopped_pgs: BTreeMap::new(),
+            remaining_pgs: BTreeMap::new(),
             services_full: false,
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),

@@ -6,13 +6,20 @@
 //! The reasons are not kept: at the monitor's next start the OSDs start again too, and fail again or do not.
 
 use maps::MapFlags;
-use messages::{PgState, PgStopped};
+use messages::{PgRemains, PgState, PgStopped};
 use types::{PgId, UTime};
 
 use crate::health::{Health, Severity};
 use crate::mon::{Claim, Mon};
 use crate::service::log::LogLevel;
 use crate::service::osdmap;
+
+/// PGs that the detail of a check lists.
+const REMAINING_MAX: usize = 50;
+
+const REMAINING_HINT: &str = "stop the OSD (`loligo stop DIR --osd N`): `loligo store fsck DIR --osd N` says what is damaged, and `fsck --repair` \
+     mends what it can; a start tries again. Where a part can't be read, only a new store \
+     gives the space back (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted";
 
 impl Mon {
     pub(crate) fn osd_failed(&mut self, now: UTime, osd: i32, reason: String) {
@@ -55,6 +62,33 @@ impl Mon {
     /// Why a PG of this state failed, if it did.
     pub(crate) fn why_stopped(&self, pg: PgId, state: PgState) -> Option<&str> {
         self.stopped_pgs.get(&pg).filter(|_| state.has(PgState::DOWN)).map(String::as_str)
+    }
+
+    /// Notes what an OSD's line of the cluster log says of a PG that it can't remove.
+    pub(crate) fn note_remaining_pg(&mut self, osd: i32, line: &str) {
+        if let Some(PgRemains { pg, reason }) = PgRemains::parse(line)
+            && !self.osdmap.pools.contains_key(&pg.pool)
+        {
+            self.remaining_pgs.insert((osd, pg), reason);
+        }
+    }
+
+    /// An OSD starts, and tries again.
+    pub(crate) fn forget_remaining_pgs(&mut self, osd: i32) {
+        self.remaining_pgs.retain(|(of, _), _| *of != osd);
+    }
+
+    pub(crate) fn check_remaining_pgs(&self, health: &mut Health) {
+        let there = self.remaining_pgs.iter().filter(|((osd, _), _)| osdmap::exists(&self.osdmap, *osd));
+        let mut detail: Vec<String> =
+            there.map(|((osd, pg), reason)| format!("osd.{osd} keeps pg {pg}: {reason}")).collect();
+        if detail.is_empty() {
+            return;
+        }
+        let summary = format!("{} pg(s) of removed pools can't be removed", detail.len());
+        detail.truncate(REMAINING_MAX);
+        detail.push(REMAINING_HINT.to_owned());
+        health.add("PG_NOT_REMOVED", Severity::Warn, summary, detail);
     }
 
     pub(crate) fn check_failed_osds(&self, health: &mut Health) {

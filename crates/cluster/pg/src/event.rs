@@ -221,6 +221,9 @@ pub enum PgFailure {
     /// Its own records could not be read.
     #[error("the PG's records can't be read: {0}")]
     Load(String),
+    /// Its pool is gone, and its objects can't be removed.
+    #[error("its pool is gone, and its objects can't be removed: {0}")]
+    Remove(StoreError),
     /// Its records show that this copy is not whole.
     #[error("this copy lacks {0}, and recovery does not exist yet")]
     Incomplete(String),

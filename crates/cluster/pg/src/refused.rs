@@ -34,6 +34,7 @@ impl Pg {
             (Some(own), error) if self.phase == Phase::Splitting && error.is_local() => {
                 self.postpone_split(own.token, error, out);
             }
+            (_, error) if self.phase == Phase::Removing => self.fail(PgFailure::Remove(error), out),
             (_, error) => self.fail(PgFailure::Refused(error), out),
         }
     }

@@ -54,7 +54,7 @@ impl Pg {
             Ok(ReadOutcome::Objects(page)) => page,
             Err(StoreError::NoSuchCollection(_)) => return out.push(PgEffect::Removed),
             Ok(_) => return self.fail(PgFailure::Load("the store answered another question".into()), out),
-            Err(error) => return self.fail(PgFailure::Load(error.to_string()), out),
+            Err(error) => return self.fail(PgFailure::Remove(error), out),
         };
         let mut txn = Transaction::new();
         let mut others = false;

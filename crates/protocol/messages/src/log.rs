@@ -58,6 +58,13 @@ pub struct PgStopped {
     pub reason: String,
 }
 
+/// An OSD's line about a PG whose pool was removed, and whose objects it can't remove: `pg ID can't be removed: REASON`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgRemains {
+    pub pg: PgId,
+    pub reason: String,
+}
+
 impl PgStopped {
     const MIDDLE: &str = " has stopped: ";
 
@@ -68,9 +75,28 @@ impl PgStopped {
 
     /// What a line says; `None` if it is about something else.
     pub fn parse(line: &str) -> Option<Self> {
-        let (pg, reason) = line.strip_prefix("pg ")?.split_once(Self::MIDDLE)?;
-        Some(Self { pg: pg.parse().ok()?, reason: reason.to_owned() })
+        parse(line, Self::MIDDLE).map(|(pg, reason)| Self { pg, reason })
     }
+}
+
+impl PgRemains {
+    const MIDDLE: &str = " can't be removed: ";
+
+    /// The line of a PG.
+    pub fn line(pg: &SpgId, reason: impl fmt::Display) -> String {
+        format!("pg {pg}{}{reason}", Self::MIDDLE)
+    }
+
+    /// What a line says; `None` if it is about something else.
+    pub fn parse(line: &str) -> Option<Self> {
+        parse(line, Self::MIDDLE).map(|(pg, reason)| Self { pg, reason })
+    }
+}
+
+/// The PG that a line is about, and the reason behind `middle`.
+fn parse(line: &str, middle: &str) -> Option<(PgId, String)> {
+    let (pg, reason) = line.strip_prefix("pg ")?.split_once(middle)?;
+    Some((pg.parse().ok()?, reason.to_owned()))
 }
 
 fields!(LogEntry "LogEntry" version 5, compat 5, [name, rank, addrs, stamp, seq, level, message, channel]);
@@ -87,6 +113,11 @@ mod tests {
         assert_eq!(line, "pg 7.1f has stopped: its info is damaged: crc");
         let reason = "its info is damaged: crc".to_owned();
         assert_eq!(PgStopped::parse(&line), Some(PgStopped { pg, reason }));
+        let line = PgRemains::line(&SpgId::from(pg), "a page is damaged");
+        assert_eq!(line, "pg 7.1f can't be removed: a page is damaged");
+        let reason = "a page is damaged".to_owned();
+        assert_eq!(PgRemains::parse(&line), Some(PgRemains { pg, reason }));
+        assert_eq!(PgStopped::parse(&line), None);
         for other in ["", "pg 7.1f scrub ok", "pg x has stopped: y", "osd.1 has stopped: y"] {
             assert_eq!(PgStopped::parse(other), None, "{other}");
         }

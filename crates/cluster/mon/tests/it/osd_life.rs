@@ -9,7 +9,7 @@ use auth::SessionId;
 use maps::{OsdState, PoolFlags};
 use messages::{Message, MonSubscribe, Subscription};
 use mon::MonEvent;
-use types::{Epoch, Fsid, OsdId, PgId};
+use types::{Epoch, Fsid, OsdId, PgId, PoolId};
 
 /// A cluster with a pool whose PGs are reported.
 fn up(osds: i32) -> (Cluster, SessionId, Vec<SessionId>) {
@@ -169,6 +169,28 @@ fn the_health_says_why_a_pg_failed_until_it_is_something_else() {
     report_pg(&mut cluster, sessions[0], 0, 51, pg, messages::PgState(0b110));
     report_pg(&mut cluster, sessions[0], 0, 52, pg, messages::PgState::DOWN);
     assert!(!cluster.ok(client, health).contains("it failed"), "that was before");
+}
+
+#[test]
+fn the_health_names_a_pg_that_an_osd_can_not_remove_until_the_osd_starts_again() {
+    let (mut cluster, client, sessions) = up(2);
+    let pg = *pgs_of(&cluster, 0).first().unwrap();
+    let health = r#"{"prefix":"health","detail":"detail"}"#;
+    let line = |pg: PgId| messages::PgRemains::line(&pg.into(), "damaged store: a page");
+    // A client may write what it likes to the log, and a PG of a pool that is there is not removed.
+    let gone = PgId { pool: PoolId(77), seed: 1 };
+    log(&mut cluster, client, &line(gone));
+    log(&mut cluster, sessions[0], &line(pg));
+    assert!(!cluster.ok(client, health).contains("PG_NOT_REMOVED"));
+    log(&mut cluster, sessions[0], &line(gone));
+    let said = cluster.ok(client, health);
+    assert!(said.contains("PG_NOT_REMOVED: 1 pg(s) of removed pools can't be removed"), "{said}");
+    assert!(said.contains("osd.0 keeps pg 77.1: damaged store: a page"), "{said}");
+    assert!(said.contains("loligo store fsck") && said.contains("--replace"), "{said}");
+    cluster.ok(client, r#"{"prefix":"osd down","ids":["0"]}"#);
+    assert!(cluster.ok(client, health).contains("PG_NOT_REMOVED"));
+    cluster.boot(0);
+    assert!(!cluster.ok(client, health).contains("PG_NOT_REMOVED"));
 }
 
 #[test]

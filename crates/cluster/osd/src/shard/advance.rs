@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use maps::{MapDelta, OsdMap, Stale};
-use messages::OsdOpReply;
+use messages::{OsdOpReply, PgRemains};
 use pg::{PgEvent, Phase};
 use types::{Errno, UTime};
 
 use super::pg_view::{Mapping, view_at};
 use super::{PgSlot, Shard};
+use crate::LogLevel;
 use crate::control::MapStep;
 use crate::parts::{Out, PgPlace, ToControl, ToGate};
 
@@ -207,6 +208,11 @@ impl Shard {
         };
         if !is_same {
             (entry.changed, entry.moved) = (now, true);
+        }
+        if entry.mapping.is_some() && new.is_none() {
+            // Its pool is in no map any more, so nothing else would tell of it.
+            let text = PgRemains::line(&pgid, "it had failed before its pool was removed");
+            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
         }
         entry.mapping = new;
         if let Some(status) = entry.publish(now) {

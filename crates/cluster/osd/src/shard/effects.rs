@@ -227,6 +227,11 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
         PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
             out.send_control(ToControl::Failed(format!("pg {pgid}: {error}")));
         }
+        // Its pool is in no map any more, so nothing else would tell of it.
+        PgFailure::Remove(error) => {
+            let text = messages::PgRemains::line(&pgid, error);
+            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
+        }
         // The PG alone: operators learn of it, and which one it is.
         failure => {
             let text = messages::PgStopped::line(&pgid, failure);

@@ -8,8 +8,8 @@ use messages::osd_op::{ListCursor, OsdFlags, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode, OsdOp};
 use messages::{PastInterval, PastIntervals, PgHistory, PgState};
 use ops::FullKind;
-use pg::{Notice, Origin, Pg, PgEffect, PgEvent};
-use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Token};
+use pg::{Notice, Origin, Pg, PgEffect, PgEvent, PgFailure};
+use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 use types::{EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, OsdId, PgShard, ShardId, UTime};
 
 fn list(cursor: &HObject, count: u64) -> Op {
@@ -132,6 +132,18 @@ fn a_refusal_does_not_hold_up_a_removal() {
     rig.event(PgEvent::Remove);
     rig.settle();
     assert!(rig.removed && !rig.failed);
+}
+
+#[test]
+fn a_removal_that_meets_damage_says_that_it_is_one() {
+    let mut rig = Rig::new();
+    put(&mut rig, "a", "");
+    let damaged = StoreError::Damaged("a page".into());
+    rig.event(PgEvent::Remove);
+    rig.fail_read(damaged.clone());
+    rig.settle();
+    assert!(!rig.removed);
+    assert_eq!(rig.failure, Some(PgFailure::Remove(damaged)));
 }
 
 #[test]

@@ -76,6 +76,8 @@ pub struct Rig {
     /// Whether the scrubs that have ended came to a result.
     pub scrubbed: Vec<bool>,
     pub failed: bool,
+    /// The last reason.
+    pub failure: Option<pg::PgFailure>,
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
@@ -282,6 +284,7 @@ impl Rig {
             children: Vec::new(),
             scrubbed: Vec::new(),
             failed: false,
+            failure: None,
             removed: false,
             trace: Vec::new(),
             epoch: 5,
@@ -332,7 +335,7 @@ impl Rig {
                 PgEffect::Watching { session, watching: true } => assert!(self.watching.insert(session.0)),
                 PgEffect::Watching { session, watching: false } => assert!(self.watching.remove(&session.0)),
                 PgEffect::Notice(notice) => self.notices.push(notice),
-                PgEffect::Failed(_) => self.failed = true,
+                PgEffect::Failed(failure) => (self.failed, self.failure) = (true, Some(failure)),
                 PgEffect::Removed => self.removed = true,
                 PgEffect::Scrubbed { complete, .. } => self.scrubbed.push(complete),
                 PgEffect::Split { children } => self.children.extend(children),
