@@ -438,6 +438,16 @@ def test_a_failed_pg_holds_its_clients_back_and_costs_no_other(t):
             w.kill()
             w.wait()
     expect({state for pg, state in states(client, "p").items() if pg != bad} == {"active+clean"}, "the other PGs")
+    # With its pool it leaves the map, and is told of until the OSD starts again and removes it.
+    client.ceph("osd", "pool", "rm", "p", "p", "--yes-i-really-really-mean-it")
+    until(lambda: f"osd.0 keeps pg {bad}: " in client.ceph("health", "detail").text, "the PG that is left", 30)
+    expect(f"pg {bad} can't be removed: " in client.ceph("log", "last", "50").text, "the reason in the cluster log")
+    loligo(cluster, "stop", cluster.dir, "--osd", "0")
+    expect(bad in loligo(cluster, "store", "list", cluster.dir, "--osd", "0"), "the PG that is left")
+    loligo(cluster, "start", cluster.dir, "--osd", "0")
+    until(lambda: "PG_NOT_REMOVED" not in client.ceph("health", "detail").text, "no PG that is left", 30)
+    cluster.stop()
+    equal(loligo(cluster, "store", "list", cluster.dir, "--osd", "0"), "", "the PGs of osd.0")
 
 
 # It knows where redb has a PG.

@@ -256,6 +256,23 @@ def test_pgs_go_through_files_where_the_logs_lie_apart(t):
     pgs_go_through_files(t, "--log-device", t.path("log0"), "--log-device", t.path("log1"))
 
 
+def removes_a_pg(t, cluster, pg):
+    """Removes a PG of osd.1, which does not run, and puts it back from the file that an export has written."""
+    of = ("store", "remove", cluster.dir, "--pg", pg, "--osd")
+    yes, before = "--yes-i-really-mean-it", pgs_of(cluster, 1)
+    expect("--yes-i-really-mean-it" in loligo(cluster, *of, "1", code=1), "a removal that is not confirmed")
+    expect("in use" in loligo(cluster, *of, "0", yes, code=1), "a store that is in use")
+    equal(pgs_of(cluster, 1), before, "PGs after removals that were refused")
+    killed_after(cluster, 0.02, *of, "1", yes)
+    if pg in pgs_of(cluster, 1):
+        said = json.loads(loligo(cluster, *of, "1", yes, "-f", "json"))
+        equal(said["pg"], pg, "what was removed")
+    equal(pgs_of(cluster, 1), [other for other in before if other != pg], "PGs after the removal")
+    expect("is not in the store" in loligo(cluster, *of, "1", yes, code=1), "a PG that is not there")
+    loligo(cluster, "store", "import", cluster.dir, "--osd", "1", "--file", t.path(f"pg-{pg}"))
+    equal(sorted(pgs_of(cluster, 1)), sorted(before), "PGs after the import")
+
+
 def pgs_go_through_files(t, *args):
     cluster, client, before, pgs = with_pgs(t, *args)
     osd = ("--osd", "1")
@@ -274,6 +291,7 @@ def pgs_go_through_files(t, *args):
     # osd.0 runs, so its store can't be opened: the command says so, and lists the PGs of osd.1.
     said = loligo(cluster, "store", "list", cluster.dir, code=1)
     expect("osd.0: " in said and all(f"osd.1   {pg} " in said for pg in pgs), f"the PGs of all stores: {said}")
+    removes_a_pg(t, cluster, pgs[0])
     # A new disk.
     loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
     both_up(client)

@@ -17,9 +17,9 @@ use crate::service::osdmap;
 /// PGs that the detail of a check lists.
 const REMAINING_MAX: usize = 50;
 
-const REMAINING_HINT: &str = "stop the OSD (`loligo stop DIR --osd N`): `loligo store fsck DIR --osd N` says what is damaged, and `fsck --repair` \
-     mends what it can; a start tries again. Where a part can't be read, only a new store \
-     gives the space back (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted";
+const REMAINING_HINT: &str = "stop the OSD (`loligo stop DIR --osd N`): `loligo store fsck DIR --osd N` says what is damaged, `fsck --repair` mends \
+     what it can, and `loligo store remove DIR --osd N --pg ID` removes of a PG what can be read; a start tries again. The rest goes \
+     with a new store alone (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted";
 
 impl Mon {
     pub(crate) fn osd_failed(&mut self, now: UTime, osd: i32, reason: String) {

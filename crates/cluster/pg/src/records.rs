@@ -194,7 +194,7 @@ impl Records {
     /// Takes the collection's bits and its small info, empty where the whole info was written last; the log is read next.
     pub(crate) fn take_stat(&mut self, stat: &CollectionStat) -> Result<Option<ReadRequest>, String> {
         if !stat.is_whole() {
-            return Err("it is an import that did not get to its end: stop the OSD and import it again (loligo store import)".into());
+            return Err("it is an import or a removal that did not get to its end: stop the OSD, and import it again (`loligo store import`) or remove it (`loligo store remove`)".into());
         }
         self.bits = stat.bits;
         let small = &stat.info;

@@ -50,6 +50,9 @@ enum Command {
     /// Put a PG from a file into an OSD that has none of its number.
     #[command(after_help = store_pgs::IMPORT_HELP)]
     Import(store_pgs::ImportArgs),
+    /// Remove a PG from an OSD for good.
+    #[command(after_help = store_pgs::REMOVE_HELP)]
+    Remove(store_pgs::RemoveArgs),
     /// List the PGs of OSDs, or the objects of a PG.
     List(store_pgs::ListArgs),
     /// Let a store have the rest of its file or device, which has grown.
@@ -91,6 +94,7 @@ pub fn run(args: &Args) -> ExitCode {
         Command::Convert(args) => return store_convert::run(args),
         Command::Export(args) => return store_pgs::export(args),
         Command::Import(args) => return store_pgs::import(args),
+        Command::Remove(args) => return store_pgs::remove(args),
         Command::List(args) => return store_pgs::list(args),
         Command::Expand(args) => return store_expand::run(args),
         Command::Log(args) => return store_log::run(args),

@@ -1,4 +1,4 @@
-//! `loligo store export`, `import` and `list`: PGs of OSDs that do not run.
+//! `loligo store export`, `import`, `remove` and `list`: PGs of OSDs that do not run.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -27,6 +27,12 @@ pub const IMPORT_HELP: &str = "\
 The PG gets the number that it had. Refused: a PG that the store has already, a pool that the OSD's newest map does not have
 or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same).
 A file that was cut or damaged leaves nothing in the store.";
+
+pub const REMOVE_HELP: &str = "\
+For a PG that its OSD can't remove, or that another OSD has by now. All of it goes: objects, snapshots, log and info; nothing brings it
+back but a file that `loligo store export` has written before. Ended at any point, what is left is no PG any more, and the same command
+goes on. Where a part of the store can't be read, what can be removed is, and the message says how much is left.
+With one copy of a pool its objects are gone: the PG stays unknown until it is imported, or made anew by `ceph osd force-create-pg`.";
 
 /// One OSD of a directory.
 #[derive(clap::Args)]
@@ -68,6 +74,18 @@ pub struct ImportArgs {
     /// Take a PG of another cluster.
     #[arg(long)]
     other_cluster: bool,
+}
+
+#[derive(clap::Args)]
+pub struct RemoveArgs {
+    #[command(flatten)]
+    of: Of,
+    /// As `ceph pg dump` names it: 1.2a.
+    #[arg(long, value_name = "PGID", value_parser = pg)]
+    pg: PgId,
+    /// Do it.
+    #[arg(long)]
+    yes_i_really_mean_it: bool,
 }
 
 #[derive(clap::Args)]
@@ -216,6 +234,27 @@ pub fn import(args: &ImportArgs) -> ExitCode {
     }
 }
 
+pub fn remove(args: &RemoveArgs) -> ExitCode {
+    let (osd, pg) = (args.of.osd, args.pg);
+    let removed = open(&args.of.dir, osd).and_then(|(mut store, _)| {
+        let is_there = storetool::is_whole(&mut store, CollectionId::Pg(pg.into()));
+        let is_there = is_there.map_err(|error| format!("osd.{osd}: {error}"))?.is_some();
+        if is_there && !args.yes_i_really_mean_it {
+            return Err(format!(
+                "this removes PG {pg} from osd.{osd} for good: `loligo store export {} --osd {osd} --pg {pg} --file PATH` saves it; \
+                 pass --yes-i-really-mean-it to remove it",
+                args.of.dir.display()
+            ));
+        }
+        let removed = storetool::remove(&mut store, pg, &mut progress(osd));
+        removed.map_err(|error| format!("osd.{osd}: {error}"))
+    });
+    match removed {
+        Ok(progress) => done(&args.of, "removed", pg, progress, false),
+        Err(reason) => fail(&reason),
+    }
+}
+
 /// What an OSD's store has of that which is asked for; `None` if it has no such PG.
 fn listed(args: &ListArgs, osd: u32) -> Result<Option<Vec<Value>>, String> {
     let (mut store, _) = open_to_read(&args.dir, osd)?;
@@ -236,7 +275,7 @@ fn listed(args: &ListArgs, osd: u32) -> Result<Option<Vec<Value>>, String> {
 fn line(row: &Value) -> String {
     let text = |name: &str| row[name].as_str().unwrap_or_default();
     let left = match row["finished"].as_bool() {
-        Some(false) => ", an import that did not get to its end: import it again",
+        Some(false) => ", an import or a removal that did not get to its end: import it again, or remove it",
         _ => "",
     };
     match row["object"].as_str() {

@@ -15,7 +15,7 @@ mod wanted;
 mod writer;
 
 pub use convert::{ConvertError, Converted, Ended, Listener, Step, convert};
-pub use pgs::{AnyStore, PgError, export, import, is_whole, open, open_to_read};
+pub use pgs::{AnyStore, PgError, export, import, is_whole, open, open_to_read, remove};
 pub use reader::Reader;
 pub use record::Record;
 pub use stream::{Header, StreamError, StreamReader, StreamWriter};

@@ -186,7 +186,7 @@ fn the_health_names_a_pg_that_an_osd_can_not_remove_until_the_osd_starts_again()
     let said = cluster.ok(client, health);
     assert!(said.contains("PG_NOT_REMOVED: 1 pg(s) of removed pools can't be removed"), "{said}");
     assert!(said.contains("osd.0 keeps pg 77.1: damaged store: a page"), "{said}");
-    assert!(said.contains("loligo store fsck") && said.contains("--replace"), "{said}");
+    assert!(said.contains("loligo store remove") && said.contains("--replace"), "{said}");
     cluster.ok(client, r#"{"prefix":"osd down","ids":["0"]}"#);
     assert!(cluster.ok(client, health).contains("PG_NOT_REMOVED"));
     cluster.boot(0);

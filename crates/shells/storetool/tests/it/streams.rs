@@ -1,6 +1,9 @@
 //! A PG goes through a file unchanged, and no damaged file is taken for one.
 
-use crate::common::{expect_equal, fill, make_block, make_simple, owner, pg};
+use std::os::unix::fs::FileExt;
+
+use crate::common::{SIZE_BYTES, expect_equal, fill, make_block, make_simple, object, open_block, owner, pg};
+use buffer::Piece;
 use storetool::{Ended, Header, PgError, Reader, Record, StreamError, StreamReader, StreamWriter, Writer};
 use tempfile::TempDir;
 use types::{Epoch, Fsid, OsdId, PgId, PoolId};
@@ -112,4 +115,71 @@ fn a_store_without_maps_and_a_pg_that_is_not_there_are_refused() {
     assert!(matches!(refused, Err(PgError::Maps(_))), "{refused:?}");
     storetool::remove_collection(&mut store, pg(0)).unwrap();
     assert!(!store.collections().unwrap().contains(&pg(0)));
+}
+
+#[test]
+fn a_removed_pg_leaves_nothing_and_others_alone_also_if_it_was_ended() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let mut store = make_block(&dir.path().join("a"), 3);
+    fill(&mut store);
+    let before = space(&mut store);
+    let of = |seed| PgId { pool: PoolId(1), seed };
+    let ended = storetool::remove(&mut store, of(1), &mut |_| Err(Ended));
+    assert!(matches!(ended, Err(PgError::Ended(_))), "{ended:?}");
+    assert_eq!(storetool::is_whole(&mut store, pg(1)).unwrap(), Some(false), "it is no PG any more");
+    for seed in 0..3 {
+        let removed = storetool::remove(&mut store, of(seed), &mut |_| Ok(())).unwrap();
+        assert_eq!((removed.collections, removed.objects), (1, 7));
+        assert!(removed.bytes > 1 << 20, "{removed:?}");
+        assert!(!store.collections().unwrap().contains(&pg(seed)));
+    }
+    let refused = storetool::remove(&mut store, of(1), &mut |_| Ok(()));
+    assert!(matches!(refused, Err(PgError::NoPg(_))), "{refused:?}");
+    assert_eq!(store.collections().unwrap().len(), 4, "the others");
+    let after = space(&mut store);
+    assert!(after < before / 10, "{after} bytes of data of {before}");
+    assert_eq!(blockfile::fsck(&mut store, true, &mut |_| ()).problems, [""; 0]);
+}
+
+#[test]
+fn of_a_pg_with_damage_everything_else_is_removed() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let (at, log) = (dir.path().join("a"), dir.path().join("log"));
+    let mut store = make_block(&at, 3);
+    let mut txn = store::Transaction::new();
+    txn.create_collection(pg(0), 3);
+    for n in 0..600 {
+        let mark = format!("the attribute of object {n:03}");
+        txn.set_attr(pg(0), &object(&format!("{n:03}")), "_", Piece::copy_from(mark.as_bytes()));
+    }
+    store.commit(txn).unwrap();
+    drop(store);
+    // A log that moves is empty: everything is in the tree.
+    let place = blockfile::LogPlace { path: log, overwrite: false };
+    blockfile::move_log(&at, None, Some(&place), &blockfile::Options::default()).unwrap();
+    let (block, mark) = (blockfile::path_in(&at), b"the attribute of object 300");
+    let text = std::fs::read(&block).unwrap();
+    let logs = blockfile::logs_bytes(SIZE_BYTES, 1, false) as usize;
+    let found = text[logs..].windows(mark.len()).position(|bytes| bytes == mark).unwrap() + logs;
+    let file = std::fs::File::options().write(true).open(&block).unwrap();
+    file.write_all_at(b"T", found as u64).unwrap();
+
+    let mut store = open_block(&at);
+    let pg_id = PgId { pool: PoolId(1), seed: 0 };
+    let Err(PgError::Remains { removed, left, .. }) = storetool::remove(&mut store, pg_id, &mut |_| Ok(()))
+    else {
+        panic!("it is removed in spite of the damage")
+    };
+    // Those of one page.
+    assert!(left < 300 && removed + left == 600, "{removed} are removed, {left} left");
+    let (rest, _) = store.objects(pg(0), types::GHObject::min()).unwrap();
+    assert_eq!((rest.len() as u64, rest.contains(&object("300"))), (left, true));
+    assert_eq!(storetool::is_whole(&mut store, pg(0)).unwrap(), Some(false));
+}
+
+fn space(store: &mut blockfile::Blocking<blockfile::BlockFileStore>) -> u64 {
+    match store.read(store::ReadRequest::StatFs) {
+        Ok(store::ReadOutcome::StatFs(space)) => space.data_bytes,
+        other => panic!("{other:?}"),
+    }
 }
