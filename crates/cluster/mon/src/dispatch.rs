@@ -104,7 +104,7 @@ impl Mon {
             };
             if let Some(osd) = osd {
                 self.note_stopped_pg(&line.text);
-                self.note_remaining_pg(osd, &line.text);
+                self.note_remaining_pg(osd, session, &line.text);
             }
             self.add_line(line);
         }

@@ -156,8 +156,8 @@ pub struct Mon {
     pub(crate) forced_pgs: ForcedPgs,
     /// PGs that failed, with the reasons, until they are reported as something else.
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
-    /// PGs of removed pools that OSDs can't remove, with the reasons, until the OSDs boot again.
-    pub(crate) remaining_pgs: BTreeMap<(i32, PgId), String>,
+    /// PGs of removed pools that OSDs can't remove, with the sessions that said so and the reasons, until the OSDs boot again.
+    pub(crate) remaining_pgs: BTreeMap<(i32, PgId), (SessionId, String)>,
     /// The service daemons that registered.
     pub(crate) services: ServiceMap,
     /// The epoch of the map of services that subscribers have.

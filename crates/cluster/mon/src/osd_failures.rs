@@ -5,6 +5,7 @@
 //!
 //! The reasons are not kept: at the monitor's next start the OSDs start again too, and fail again or do not.
 
+use auth::SessionId;
 use maps::MapFlags;
 use messages::{PgRemains, PgState, PgStopped};
 use types::{PgId, UTime};
@@ -65,23 +66,23 @@ impl Mon {
     }
 
     /// Notes what an OSD's line of the cluster log says of a PG that it can't remove.
-    pub(crate) fn note_remaining_pg(&mut self, osd: i32, line: &str) {
+    pub(crate) fn note_remaining_pg(&mut self, osd: i32, session: SessionId, line: &str) {
         if let Some(PgRemains { pg, reason }) = PgRemains::parse(line)
             && !self.osdmap.pools.contains_key(&pg.pool)
         {
-            self.remaining_pgs.insert((osd, pg), reason);
+            self.remaining_pgs.insert((osd, pg), (session, reason));
         }
     }
 
-    /// An OSD starts, and tries again.
-    pub(crate) fn forget_remaining_pgs(&mut self, osd: i32) {
-        self.remaining_pgs.retain(|(of, _), _| *of != osd);
+    /// An OSD starts, and tries again: what it has said of that already, by the same session, counts.
+    pub(crate) fn forget_remaining_pgs(&mut self, osd: i32, session: SessionId) {
+        self.remaining_pgs.retain(|(of, _), (by, _)| *of != osd || *by == session);
     }
 
     pub(crate) fn check_remaining_pgs(&self, health: &mut Health) {
         let there = self.remaining_pgs.iter().filter(|((osd, _), _)| osdmap::exists(&self.osdmap, *osd));
         let mut detail: Vec<String> =
-            there.map(|((osd, pg), reason)| format!("osd.{osd} keeps pg {pg}: {reason}")).collect();
+            there.map(|((osd, pg), (_, reason))| format!("osd.{osd} keeps pg {pg}: {reason}")).collect();
         if detail.is_empty() {
             return;
         }

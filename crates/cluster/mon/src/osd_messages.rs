@@ -142,7 +142,7 @@ impl Mon {
         self.pending.maps_to.push((session, u64::from(m.superblock.current_epoch.0) + 1));
         self.beacons.insert(osd, now);
         self.failed_osds.remove(&osd);
-        self.forget_remaining_pgs(osd);
+        self.forget_remaining_pgs(osd, session);
     }
 
     /// Marks an OSD down in the increment being gathered.

@@ -189,6 +189,13 @@ fn the_health_names_a_pg_that_an_osd_can_not_remove_until_the_osd_starts_again()
     assert!(said.contains("loligo store remove") && said.contains("--replace"), "{said}");
     cluster.ok(client, r#"{"prefix":"osd down","ids":["0"]}"#);
     assert!(cluster.ok(client, health).contains("PG_NOT_REMOVED"));
+    // What it says while its boot waits counts.
+    let session = cluster.open_session(types::EntityType::Osd, "0", 6800);
+    log(&mut cluster, session, &line(gone));
+    let boot = cluster.boot_message(0, session);
+    cluster.send(session, boot);
+    cluster.settle();
+    assert!(cluster.ok(client, health).contains("PG_NOT_REMOVED"));
     cluster.boot(0);
     assert!(!cluster.ok(client, health).contains("PG_NOT_REMOVED"));
 }
