@@ -118,7 +118,7 @@ def test_a_file_of_another_osd_or_one_that_was_cut_costs_its_osd_alone(t):
     cluster.up()
     osds = json.loads(loligo(cluster, "status", cluster.dir, "-f", "json"))["cluster"]["osds"]
     expect("is the store of osd.0" in osds["1"]["reason"], osds)
-    expect("100 MiB" in osds["2"]["reason"] and "from a copy" in osds["2"]["reason"], osds)
+    expect("100 MiB" in osds["2"]["reason"] and "the file was made shorter" in osds["2"]["reason"], osds)
     equal(osds["0"]["state"], "active", "the OSD whose file is whole")
     os.remove(files[1])
     os.rename(files[1] + ".away", files[1])
