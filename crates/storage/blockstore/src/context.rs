@@ -410,7 +410,9 @@ impl Context<'_> {
         let (mut place, onode) = self.look_for(collection, object)?;
         if onode.is_none() {
             // Most who look in vain make the object next.
-            self.note(|recent| place.key.take().into_iter().for_each(|key| recent.note_absent(key)));
+            let Place { space, key } = &mut place;
+            let note = |key| self.note(|recent| recent.note_absent(*space, object.clone(), key));
+            key.take().into_iter().for_each(note);
         }
         let found = |(onode, stored)| Found {
             collection,
@@ -432,9 +434,11 @@ impl Context<'_> {
         let place = Place::new(self.space_of(collection, object)?);
         if let Some(recent) = self.recent() {
             let value = recent.onode(place.space, object);
-            if value.is_some() || recent.is_absent(place.key(object)) {
-                let value = value.cloned();
-                return Ok((place, value.map(decoded).transpose()?));
+            if let Some(value) = value {
+                return Ok((place, Some(decoded(value.clone())?)));
+            }
+            if let Some(key) = recent.absent(place.space, object) {
+                return Ok((Place { key: key.clone().into(), ..place }, None));
             }
         }
         let Some(value) = self.get(place.key(object))? else {

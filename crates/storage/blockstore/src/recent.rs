@@ -53,8 +53,8 @@ fn names_bytes(object: &GHObject) -> usize {
 #[derive(Debug, Default)]
 pub struct Recent {
     collections: BTreeMap<CollectionId, Collection>,
-    /// The onode's key that was last looked for in vain: who makes an object has looked for it just before.
-    absent: Option<Key>,
+    /// The object that was last looked for in vain, its space, and its onode's key: who makes an object has looked for it just before.
+    absent: Option<(u64, GHObject, Key)>,
     /// Each at the only place that its hash has: there are 0 or a power of two.
     onodes: Vec<Option<Box<Entry>>>,
     /// Places that there are once there is an onode.
@@ -110,13 +110,14 @@ impl Recent {
         self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
     }
 
-    /// Whether the last search that found no onode looked for this key.
-    pub fn is_absent(&self, key: &Key) -> bool {
-        self.absent.as_ref() == Some(key)
+    /// The key of an object's onode, if the last search that found no onode looked for it.
+    pub fn absent(&self, space: u64, object: &GHObject) -> Option<&Key> {
+        let (of, absent, key) = self.absent.as_ref()?;
+        (*of == space && absent == object).then_some(key)
     }
 
-    pub fn note_absent(&mut self, key: Key) {
-        self.absent = Some(key);
+    pub fn note_absent(&mut self, space: u64, object: GHObject, key: Key) {
+        self.absent = Some((space, object, key));
     }
 
     /// A key of the tables has another value now, or none.
@@ -139,7 +140,7 @@ impl Recent {
     }
 
     fn on_onode(&mut self, key: &Key, value: Option<&Piece>) {
-        self.absent.take_if(|absent| absent == key);
+        self.absent.take_if(|(.., absent)| absent == key);
         let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
         let place = hash.map(|hash| self.place(hash));
         let there = place.and_then(|place| self.onodes.get_mut(place));
@@ -210,14 +211,18 @@ mod tests {
     #[test]
     fn an_onode_that_was_looked_for_in_vain_is_absent_until_it_is_set() {
         let mut recent = Recent::default();
-        let (a, b) = (object_key(1, &object("a", 7)), object_key(1, &object("b", 7)));
-        assert!(!recent.is_absent(&a));
-        recent.note_absent(a.clone());
-        assert!(recent.is_absent(&a) && !recent.is_absent(&b));
-        recent.on_change(&b, Some(&onode(1)));
-        assert!(recent.is_absent(&a));
-        recent.on_change(&a, Some(&onode(1)));
-        assert!(!recent.is_absent(&a));
+        let (a, b) = (object("a", 7), object("b", 7));
+        let (key, other) = (object_key(1, &a), object_key(1, &b));
+        assert_eq!(recent.absent(1, &a), None);
+        recent.note_absent(1, a.clone(), key.clone());
+        assert_eq!(
+            (recent.absent(1, &a), recent.absent(2, &a), recent.absent(1, &b)),
+            (Some(&key), None, None)
+        );
+        recent.on_change(&other, Some(&onode(1)));
+        assert_eq!(recent.absent(1, &a), Some(&key));
+        recent.on_change(&key, Some(&onode(1)));
+        assert_eq!(recent.absent(1, &a), None);
     }
 
     #[test]
