@@ -310,9 +310,20 @@ impl Messenger {
         let id = SocketId(session.0);
         // The session has ended: the daemon ended it, or gets the event that says so.
         let Some(socket) = self.sockets.get_mut(id) else { return };
+        if !socket.takes(message) {
+            return self.not_sent(id, message);
+        }
         let kind = socket.owner.daemon().kind();
         socket.connection.send(message.encode_from(kind, socket.features));
         self.run(id);
+    }
+
+    /// A message of Loligo's own goes to no peer that does not know such.
+    pub(crate) fn not_sent(&mut self, id: SocketId, message: &Message) {
+        // It was there a moment ago.
+        let Some(socket) = self.sockets.get(id) else { return };
+        let text = format!("{} does not take {}: it is not sent", socket.peer, message.name());
+        self.log(socket.owner.daemon(), LogLevel::Debug, text);
     }
 
     /// Ends a session, if it has not ended.

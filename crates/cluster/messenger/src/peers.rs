@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use auth::{ClientNone, Service, SessionId};
-use messages::Message;
+use messages::{Message, kind};
 use msgr::{AcceptDecision, Connect, Connection, Control, PeerInfo, Session, SessionRequest};
 use types::{EntityAddr, EntityAddrVec, EntityId, EntityType, LogLevel, UTime, broken};
 
@@ -158,6 +158,10 @@ impl Messenger {
         let socket = peer.socket.and_then(|id| Some((id, self.sockets.get(id)?)));
         let (is_lossless, is_open) = (peer.is_lossless, socket.is_some_and(|(_, socket)| socket.is_open()));
         match socket {
+            // Of a session that is not open it is not known what its peer takes.
+            Some((id, socket)) if (is_lossless || is_open) && !socket.takes(message) => {
+                self.not_sent(id, message);
+            }
             Some((id, socket)) if is_lossless || is_open => {
                 let features = if is_open { socket.features } else { self.features_towards(session) };
                 let raw = message.encode_from(EntityType::Osd, features);
@@ -165,6 +169,9 @@ impl Messenger {
                     socket.connection.send(raw);
                     self.run(id);
                 }
+            }
+            None if is_lossless && kind::is_ours(message.kind()) => {
+                debug_assert!(false, "{} waits for a session of a peer that may not take it", message.name());
             }
             None if is_lossless => {
                 self.queue(session, message);

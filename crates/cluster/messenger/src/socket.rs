@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use auth::SessionId;
+use messages::{Message, kind};
 use monclient::Attempt;
 use msgr::Connection;
 use types::{OsdId, UTime};
@@ -65,5 +66,10 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn is_open(&self) -> bool {
         self.ready_by.is_none()
+    }
+
+    /// Whether the peer of an open session reads a message: one of Loligo's own only an OSD that says so.
+    pub(crate) fn takes(&self, message: &Message) -> bool {
+        !kind::is_ours(message.kind()) || self.is_open() && self.connection.takes_peer_messages()
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
-use messages::{Message, OsdOpReply, PgStat};
+use messages::{Message, OsdOpReply, PgInfoReply, PgQuestion, PgStat};
 use ops::CopySource;
 use pg::{BackoffRange, ClientOp, CopyResult, Origin, ScrubOrder};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
 use telemetry::Average;
-use types::{EntityAddrVec, Epoch, PgId, SpgId, UTime};
+use types::{EntityAddrVec, Epoch, OsdId, PgId, SpgId, UTime};
 
 use crate::control::{CopyId, MapStep};
 use crate::gate::ThrottleLimits;
@@ -197,6 +197,11 @@ pub(crate) enum ToControl {
     },
     /// It wants it no more.
     CancelCopy(CopyId),
+    /// A PG asks what another OSD has of it; [`ToShard::PeerInfo`] answers, unless it is lost.
+    AskPeer {
+        osd: OsdId,
+        question: PgQuestion,
+    },
     /// Answers [`ToShard::Scrub`]: the scrub has ended, with a result or without.
     Scrubbed {
         pgid: SpgId,
@@ -297,6 +302,16 @@ pub(crate) enum ToShard {
         slot: PgSlot,
         token: Token,
         result: CopyResult,
+    },
+    /// Answers [`ToControl::AskPeer`].
+    PeerInfo {
+        osd: OsdId,
+        reply: Box<PgInfoReply>,
+    },
+    /// Another OSD asks what a PG has. The PG has come to the question's map.
+    PgInfoAsked {
+        session: SessionId,
+        question: PgQuestion,
     },
     /// A session is gone that had requests of these PGs.
     SessionReset {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{BackoffRange, CopyResult, ScrubOrder, ScrubWork};
 use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
-use messages::{OsdOp, OsdOpReply, WatchNotify};
+use messages::{OsdOp, OsdOpReply, PgInfoReply, PgQuestion, WatchNotify};
 use ops::{CopySource, FullKind};
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
@@ -109,6 +109,8 @@ pub enum PgEvent {
     /// A session has learned of the end of its backoff ([`PgEffect::Unblock`]), and everything has come that it sent
     /// before it learned of the backoff.
     BackoffEnded { session: SessionId },
+    /// Another OSD answers [`PgEffect::AskPeer`], perhaps more than once, or late.
+    PeerInfo { osd: OsdId, reply: Box<PgInfoReply> },
     /// Scrub the PG; [`PgEffect::Scrubbed`] ends it. Not while a scrub runs.
     Scrub(ScrubOrder),
     /// End the scrub that runs without a result, if one does.
@@ -146,6 +148,9 @@ pub enum PgEffect {
     },
     /// The answer to [`PgEffect::Copy`] is not wanted any more.
     CancelCopy { token: Token },
+    /// Ask another OSD, which the PG's map shows up, what it has of the PG: [`PgEvent::PeerInfo`]. The PG asks again if no
+    /// answer comes.
+    AskPeer { osd: OsdId, question: PgQuestion },
     /// Queue a transaction. Queue and Read of one PG must reach the store in the order given.
     Queue {
         /// Names it within this PG.

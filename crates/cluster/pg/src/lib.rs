@@ -25,6 +25,7 @@ mod load;
 mod log;
 mod log_entry;
 mod objects;
+mod others;
 mod out;
 mod peering;
 mod pg;

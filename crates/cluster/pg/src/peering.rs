@@ -1,12 +1,13 @@
 //! The start of an interval: who leads, whether this OSD can serve, when it does.
 //!
-//! An interval is started when that is durable here and a map shows the primary alive in it; until then requests wait.
-//! Only a PG of one acting copy is started yet.
+//! An interval is started when other OSDs have nothing that this one lacks (see [`crate::others`]), a map shows the primary
+//! alive in it, and that is durable here; until then requests wait. Only a PG of one acting copy is started yet.
 
 use messages::PastInterval;
 use types::OsdId;
 
 use crate::client::NOT_PRIMARY;
+use crate::others::Others;
 use crate::out::Out;
 use crate::phase::{Active, Peering, Phase};
 use crate::{MapView, Notice, Pg, PgEffect};
@@ -48,6 +49,7 @@ impl Pg {
             return self.broken("a role is decided without a map", out);
         };
         self.records.dirty = true;
+        self.others = Others::default();
         // What would have activated an earlier interval.
         self.own.iter_mut().for_each(|own| own.activates = false);
         if self.is_to_split(map.pool.pg_num) {
@@ -75,18 +77,18 @@ impl Pg {
 
     /// Goes on with the start of the interval as far as the map allows. Whether it is being activated.
     pub(crate) fn peer(&mut self, out: &mut Out<'_>) -> bool {
+        if !self.settle_others(out) {
+            // One that has failed stays so.
+            if self.phase != Phase::Failed {
+                self.phase = Phase::Peering(Peering::Others);
+                self.hold_back_waiting(out);
+            }
+            return false;
+        }
         let Some(map) = &self.map else {
             self.broken("a PG peers without a map", out);
             return false;
         };
-        if let Some(reason) = self.why_others(map) {
-            if self.phase != Phase::Peering(Peering::Others) {
-                out.push(PgEffect::Notice(Notice::NotServed { reason }));
-            }
-            self.phase = Phase::Peering(Peering::Others);
-            self.hold_back_waiting(out);
-            return false;
-        }
         let up_thru = map.osdmap.osd(self.whoami).map(|osd| osd.info.up_thru);
         if up_thru.is_none_or(|up_thru| up_thru < self.records.info.history.same_interval_since) {
             self.phase = Phase::Peering(Peering::UpThru);
@@ -100,31 +102,6 @@ impl Pg {
         self.phase = Phase::Peering(Peering::Activating);
         self.submit_info(out);
         true
-    }
-
-    /// Why other OSDs would have to be asked what state the PG is in.
-    fn why_others(&self, map: &MapView) -> Option<String> {
-        if map.acting != [self.whoami] {
-            return Some("more than one OSD acts".to_owned());
-        }
-        let started = self.records.info.history.last_epoch_started;
-        let past = self.records.past.0.iter().flat_map(|past| &past.intervals);
-        let other = past.filter(|interval| interval.last >= started).find_map(|interval| {
-            let mut members = interval.acting.iter().map(|member| member.osd);
-            if members.clone().any(|osd| osd == self.whoami) {
-                return None;
-            }
-            // One that was removed, or given up as lost, has nothing for us.
-            members.find(|osd| {
-                let osd = map.osdmap.osd(*osd);
-                osd.is_some_and(|osd| osd.is_up() || osd.info.lost_at <= interval.first)
-            })
-        })?;
-        let pg = self.id;
-        Some(format!(
-            "osd.{other} may have taken writes since this one acted, and can't be asked; if `loligo store list DIR --osd {other}` \
-             has no {pg} while that OSD is stopped, `ceph osd lost {other} --yes-i-really-mean-it` says so, and it can be started again"
-        ))
     }
 
     /// The start of the interval is durable.

@@ -15,6 +15,7 @@ use crate::backend::{BACKEND_TOKEN_BIT, Backend, Context, LocalBackend, Progress
 use crate::backoff::Backoff;
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
+use crate::others::Others;
 use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
@@ -138,6 +139,8 @@ pub struct Pg {
     pub(crate) backoffs: BTreeMap<SessionId, Backoff>,
     /// Replies of listings, and to resends.
     pub(crate) delayed: VecDeque<Delayed>,
+    /// While other OSDs have to be asked.
+    pub(crate) others: Others,
     pub(crate) watches: Watches,
     pub(crate) trim: Trimmer,
     pub(crate) scrub: Option<Box<Scrub>>,
@@ -178,6 +181,7 @@ impl Pg {
             waiting: VecDeque::new(),
             backoffs: BTreeMap::new(),
             delayed: VecDeque::new(),
+            others: Others::default(),
             watches: Watches::default(),
             trim: Trimmer::default(),
             scrub: None,
@@ -278,7 +282,7 @@ impl Pg {
     /// When [`PgEvent::Tick`] is due.
     pub fn deadline(&self) -> Option<UTime> {
         let retry = self.refused_split.as_ref().and_then(RefusedSplit::deadline);
-        [self.watches.deadline(), self.trim.deadline(), self.scrub_deadline(), retry]
+        [self.watches.deadline(), self.trim.deadline(), self.scrub_deadline(), self.others_deadline(), retry]
             .into_iter()
             .flatten()
             .min()
@@ -304,6 +308,7 @@ impl Pg {
                 self.on_watch_tick(out);
                 self.on_trim_tick(out);
                 self.on_scrub_tick();
+                self.on_others_tick(out);
             }
             (PgEvent::AbortScrub, _) => self.on_scrub_abort(out),
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
@@ -311,6 +316,7 @@ impl Pg {
             (PgEvent::Copied { token, result }, _) => self.on_copied(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
+            (PgEvent::PeerInfo { osd, reply }, _) => self.on_peer_info(osd, &reply, out),
             (PgEvent::Remove, _) => self.on_remove(out),
         }
         if self.scrub.is_some() {

@@ -24,7 +24,7 @@ pub enum Phase {
 /// What the start of an interval waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peering {
-    /// Another OSD would have to be asked, which can't be done yet.
+    /// What other OSDs have: they are asked, are down, or have what this one lacks.
     Others,
     /// A map that shows the primary alive in this interval (its `up_thru`). Without it a later primary concludes that
     /// the interval took no writes.

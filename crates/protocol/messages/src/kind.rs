@@ -1,22 +1,29 @@
-//! Message type numbers (Ceph's CEPH_MSG_* and MSG_*) and Ceph's names for them.
+//! Message type numbers (Ceph's CEPH_MSG_* and MSG_*) and Ceph's names for them, and those of the messages that are
+//! Loligo's own.
 
 macro_rules! kinds {
-    ($($name:ident = $n:literal $ceph:literal),* $(,)?) => {
+    (ceph [$($name:ident = $n:literal $ceph:literal),* $(,)?] own [$($own:ident = $m:literal $text:literal),* $(,)?]) => {
         $(
             #[doc = concat!("Ceph's ", $ceph, ".")]
             pub const $name: u16 = $n;
         )*
+        $(
+            #[doc = concat!("Our ", $text, ".")]
+            pub const $own: u16 = $m;
+        )*
 
-        /// Ceph's name of a message type, for types that we handle and for those that we only log.
+        /// The name of a message type, Ceph's if it is Ceph's: of types that we handle, and of those that we only log.
         pub fn name(kind: u16) -> Option<&'static str> {
             match kind {
                 $($n => Some($ceph),)*
+                $($m => Some($text),)*
                 _ => None,
             }
         }
     };
 }
 kinds! {
+    ceph [
     PING = 2 "MPing", MON_MAP = 4 "MMonMap", MON_GET_MAP = 5 "MMonGetMap", MON_GET_OSD_MAP = 6 "MMonGetOSDMap",
     STATFS = 13 "MStatfs", STATFS_REPLY = 14 "MStatfsReply", MON_SUBSCRIBE = 15 "MMonSubscribe",
     MON_SUBSCRIBE_ACK = 16 "MMonSubscribeAck", AUTH = 17 "MAuth", AUTH_REPLY = 18 "MAuthReply",
@@ -61,4 +68,12 @@ kinds! {
     MGR_DIGEST = 0x705 "MMgrDigest", MON_MGR_REPORT = 0x706 "MMonMgrReport", SERVICE_MAP = 0x707 "MServiceMap",
     MGR_CLOSE = 0x708 "MMgrClose", MGR_COMMAND = 0x709 "MMgrCommand", MGR_COMMAND_REPLY = 0x70a "MMgrCommandReply",
     MGR_UPDATE = 0x70b "MMgrUpdate",
+    ]
+    own [PG_INFO_QUERY = 0x4c00 "PgInfoQuery", PG_INFO_REPLY = 0x4c01 "PgInfoReply"]
+}
+
+/// Whether a message is Loligo's own: what its OSDs have for each other. Ceph's numbers end far below, and no program of
+/// its gets such a message.
+pub fn is_ours(kind: u16) -> bool {
+    matches!(kind, 0x4c00..=0x4cff)
 }

@@ -90,7 +90,7 @@ messages! {
         MgrClose, MgrCommand, MgrCommandReply, MgrConfigure, MgrMap, MgrOpen, MgrUpdate, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
-        OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgStatsAck, Ping, PoolOp,
+        OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgInfoQuery, PgInfoReply, PgStatsAck, Ping, PoolOp,
         PoolOpReply, RemoveSnaps, ServiceMap, Statfs, StatfsReply, WatchNotify,
     ]
     boxed [MgrReport, OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]

@@ -12,11 +12,15 @@ const HEAD_LEN: usize = PREFIX.len() + 2;
 const PAYLOAD_MAX: usize = 256;
 /// Revision 2.1. Compression is the next bit; we don't offer it, so that peers don't ask for it.
 const REVISION_1: u64 = 1;
+/// Ours: the sender takes the messages that Loligo's OSDs have for each other (`messages::kind::is_ours`). Ceph counts its
+/// features from the lowest bit on, and none of its programs minds one that it does not know.
+const PEER_MESSAGES: u64 = 1 << 63;
 
-/// Our banner.
-pub(crate) fn encode() -> Vec<u8> {
+/// Our banner, of an OSD or another daemon.
+pub(crate) fn encode(of_osd: bool) -> Vec<u8> {
+    let supported = if of_osd { REVISION_1 | PEER_MESSAGES } else { REVISION_1 };
     let mut e = Encoder::new(0);
-    e.raw(PREFIX).put(&16u16).put(&REVISION_1).put(&0u64);
+    e.raw(PREFIX).put(&16u16).put(&supported).put(&0u64);
     e.into_bytes()
 }
 
@@ -24,6 +28,8 @@ pub(crate) fn encode() -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(crate) struct BannerReader {
     bytes: Vec<u8>,
+    /// The peer's messenger features, once the banner is whole.
+    supported: u64,
 }
 
 impl BannerReader {
@@ -47,6 +53,11 @@ impl BannerReader {
         }
         self.check_features()?;
         Ok((taken, true))
+    }
+
+    /// Whether the peer takes the messages of Loligo's own.
+    pub(crate) fn takes_peer_messages(&self) -> bool {
+        self.supported & PEER_MESSAGES != 0
     }
 
     /// The whole banner: part of what is signed.
@@ -77,12 +88,13 @@ impl BannerReader {
         }
     }
 
-    fn check_features(&self) -> Result<(), CloseReason> {
+    fn check_features(&mut self) -> Result<(), CloseReason> {
         let mut d = Decoder::new(self.bytes.get(HEAD_LEN..).unwrap_or(&[]));
         let words = (u64::decode(&mut d), u64::decode(&mut d));
         let (Ok(supported), Ok(required)) = words else {
             return Err(CloseReason::Banner("too short"));
         };
+        self.supported = supported;
         match (supported & REVISION_1, required & !REVISION_1) {
             (0, _) => Err(CloseReason::Revision { supported }),
             (_, 0) => Ok(()),

@@ -162,6 +162,7 @@ pub struct Connection {
     pub(crate) global_id: u64,
     pub(crate) global_seq: u64,
     pub(crate) peer_kind: EntityType,
+    takes_peer_messages: bool,
     pub(crate) seen_as: EntityAddr,
     pub(crate) session: Session,
     pub(crate) reconnecting: bool,
@@ -184,7 +185,7 @@ impl Connection {
     }
 
     fn new(local: Arc<Local>, role: Role, global_seq: u64, session: Session) -> Self {
-        let banner = banner::encode();
+        let banner = banner::encode(local.kind == EntityType::Osd);
         Self {
             reader: FrameReader::new(local.limits, Phase::Authenticating),
             pages: 1,
@@ -197,6 +198,7 @@ impl Connection {
             global_id: 0,
             global_seq,
             peer_kind: EntityType::Other(0),
+            takes_peer_messages: false,
             seen_as: EntityAddr::default(),
             session,
             reconnecting: false,
@@ -212,6 +214,11 @@ impl Connection {
     /// Whether messages can be sent.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
+    }
+
+    /// Whether the peer has said that it takes messages of Loligo's own (`messages::kind::is_ours`).
+    pub fn takes_peer_messages(&self) -> bool {
+        self.takes_peer_messages
     }
 
     /// Whether the connection has ended.
@@ -409,6 +416,7 @@ impl Connection {
 
     fn on_banner(&mut self, banner: BannerReader) {
         self.state = State::Hello;
+        self.takes_peer_messages = banner.takes_peer_messages();
         if let Some(received) = &mut self.transcript.received {
             received.extend(banner.into_bytes());
         }

@@ -18,6 +18,7 @@ pub(crate) mod map_reader;
 mod maps_in;
 mod peers;
 mod pg_create;
+mod pg_infos;
 mod pg_table;
 mod report;
 mod scrub_times;
@@ -45,6 +46,7 @@ use map_history::MapHistory;
 pub(crate) use map_history::MapStep;
 use map_reader::MapReader;
 use pg_create::PendingCreates;
+use pg_infos::PgInfos;
 use pg_table::PgTable;
 use report::OsdReport;
 use scrubs::Scrubs;
@@ -161,6 +163,7 @@ pub(crate) struct Control {
     /// The bench under way.
     bench: Option<bench::Bench>,
     copies: Copies,
+    pg_infos: PgInfos,
     scrubs: Scrubs,
     surroundings: Surroundings,
     /// Messages of maps, and the epochs in them.
@@ -215,6 +218,7 @@ impl Control {
             gathers: Gathers::default(),
             bench: None,
             copies: Copies::default(),
+            pg_infos: PgInfos::default(),
             scrubs: Scrubs::default(),
             surroundings: Surroundings::default(),
             map_messages: 0,
@@ -252,6 +256,7 @@ impl Control {
             self.report_deadline(),
             self.stop_by,
             self.copies.deadline(),
+            self.pg_infos.deadline(),
             self.scrubs_deadline(),
         ];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
@@ -302,12 +307,7 @@ impl Control {
             ToControl::ShareMaps { session, have } => self.share_maps(session, have, out),
             // What is to come is not known before.
             ToControl::WantMap if self.loading.is_some() => {}
-            ToControl::WantMap => {
-                let want = u64::from(self.history.newest().0) + 1;
-                if self.mon.subscriptions().want_from("osdmap", want, 0) {
-                    self.renew_subscriptions(out);
-                }
-            }
+            ToControl::WantMap => self.want_newer_map(out),
             ToControl::PgsFound { shard, found } => self.on_pgs_found(now, shard, found, out),
             ToControl::PgStatus { pgid, slot, status } => self.on_pg_status(now, pgid, slot, status, out),
             ToControl::PgsSplit { shard, children } => self.on_pgs_split(shard, children, out),
@@ -322,6 +322,7 @@ impl Control {
                     state.applied = epoch;
                     self.pgs_loaded(now, out);
                     self.follow_maps(now, out);
+                    self.answer_waiting(out);
                 }
                 None => out.broken(format!("shard {} is through with a map, and does not exist", shard.0)),
             },
@@ -340,6 +341,7 @@ impl Control {
             ToControl::Report { id, report } => self.on_part_report(now, id, *report, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
             ToControl::Copy { id, source } => self.start_copy(now, id, *source, out),
+            ToControl::AskPeer { osd, question } => self.ask_peer(now, osd, question),
             ToControl::CancelCopy(id) => self.cancel_copy(now, id, out),
             ToControl::Scrubbed { pgid, complete } => self.on_scrubbed(now, pgid, complete),
             ToControl::PeerClosed(addrs) => self.on_peer_lost(now, &addrs, out),
@@ -359,6 +361,7 @@ impl Control {
         self.report_tick(now, out);
         self.boot_tick(now, out);
         self.copies_tick(now, out);
+        self.pg_infos_tick(now, out);
         self.scrubs_tick(now, out);
     }
 
@@ -416,6 +419,14 @@ impl Control {
         let mut effects = Vec::new();
         self.mon.renew(&mut effects);
         push_io(effects, out);
+    }
+
+    /// Asks the monitor for a map that is newer than all that are here.
+    fn want_newer_map(&mut self, out: &mut Out) {
+        let want = u64::from(self.history.newest().0) + 1;
+        if self.mon.subscriptions().want_from("osdmap", want, 0) {
+            self.renew_subscriptions(out);
+        }
     }
 
     /// The OSD cannot go on. [`Control::report_failure`] follows at the end of the event.

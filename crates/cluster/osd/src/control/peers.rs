@@ -83,6 +83,8 @@ impl Control {
             Message::OsdOpReply(_) | Message::OsdBackoff(_) if kind == EntityType::Osd => {
                 self.on_copy_message(now, peer, message, out);
             }
+            Message::PgInfoQuery(m) if kind == EntityType::Osd => self.on_pg_info_query(peer, m, out),
+            Message::PgInfoReply(m) if kind == EntityType::Osd => self.on_pg_info_reply(peer, m, out),
             // An OSD takes no maps from clients.
             Message::OsdMap(_) => {}
             other => {

@@ -85,6 +85,7 @@ impl Shard {
                 let id = CopyId { shard: self.id, slot, token };
                 out.send_control(ToControl::Copy { id, source });
             }
+            PgEffect::AskPeer { osd, question } => out.send_control(ToControl::AskPeer { osd, question }),
             PgEffect::CancelCopy { token } => {
                 out.send_control(ToControl::CancelCopy(CopyId { shard: self.id, slot, token }));
             }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use maps::OsdMap;
-use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
+use messages::{OsdOpReply, PgInfoReply, PgQuestion};
 use pg::{CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
 use store::{CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use telemetry::{OpTimes, Stage};
@@ -191,6 +191,12 @@ impl Shard {
                 self.copied.push_back((slot, token, result));
                 self.hand_out_copied(now, out);
             }
+            ToShard::PeerInfo { osd, reply } => {
+                // It was removed since it asked.
+                let Some(slot) = self.pgs.slot_of(&reply.question.pgid) else { return };
+                self.pg_handle(now, slot, PgEvent::PeerInfo { osd, reply }, out);
+            }
+            ToShard::PgInfoAsked { session, question } => self.say_what_it_has(session, question, out),
             ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
             ToShard::BackoffEnded { slot, session } => self.backoff_ended(now, slot, session, out),
             ToShard::Map(step) => self.take_map(now, step, out),
@@ -225,6 +231,17 @@ impl Shard {
             ToShard::Query { pgid, asked } => {
                 out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
             }
+        }
+    }
+
+    /// Answers another OSD what a PG has. Where the PG can't say so now there is no answer: the other OSD asks again.
+    fn say_what_it_has(&self, session: SessionId, question: PgQuestion, out: &mut Out) {
+        let entry = self.pgs.slot_of(&question.pgid).and_then(|slot| self.pgs.get(slot));
+        let (Some(entry), Some(map)) = (entry, &self.map) else { return };
+        // A PG that has failed takes no maps, and no requests either.
+        let epoch = if entry.pg.phase() == Phase::Failed { map.epoch } else { entry.epoch };
+        if let Some(has) = entry.pg.holding().filter(|_| epoch >= question.epoch) {
+            out.send_session(session, PgInfoReply { fsid: map.fsid, question, epoch, has });
         }
     }
 

@@ -14,6 +14,7 @@ mod intervals;
 mod life;
 mod log;
 mod model;
+mod others;
 mod refused;
 mod requests;
 mod scrub;

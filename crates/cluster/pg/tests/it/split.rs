@@ -160,6 +160,7 @@ impl Bench {
                     pg.handle(now, PgEvent::BackoffEnded { session }, &mut NoPeek, &mut Vec::new());
                 }
                 PgEffect::Copy { .. }
+                | PgEffect::AskPeer { .. }
                 | PgEffect::CancelCopy { .. }
                 | PgEffect::Send { .. }
                 | PgEffect::Scrubbed { .. }

@@ -10,7 +10,7 @@ use auth::SessionId;
 use buffer::Rope;
 use encoding::Encode;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
-use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, WatchNotify};
+use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, PgQuestion, WatchNotify};
 use pg::{ClientOp, ClusterLogLevel, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{
     Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectStore, Peek,
@@ -65,6 +65,8 @@ pub struct Rig {
     pub notices: Vec<Notice>,
     /// Copies that the PG waits for.
     pub copies_asked: Vec<(Token, ops::CopySource)>,
+    /// What other OSDs were asked.
+    pub asked: Vec<(i32, PgQuestion)>,
     /// What sessions were sent besides replies.
     pub sent: Vec<(u64, WatchNotify)>,
     /// The sessions that have watches.
@@ -278,6 +280,7 @@ impl Rig {
             replies: Vec::new(),
             notices: Vec::new(),
             copies_asked: Vec::new(),
+            asked: Vec::new(),
             sent: Vec::new(),
             watching: BTreeSet::new(),
             backoffs: Vec::new(),
@@ -326,6 +329,7 @@ impl Rig {
                     self.reads.push_back((token, result));
                 }
                 PgEffect::Copy { token, source } => self.copies_asked.push((token, *source)),
+                PgEffect::AskPeer { osd, question } => self.asked.push((osd.0, question)),
                 PgEffect::CancelCopy { token } => self.copies_asked.retain(|(of, _)| *of != token),
                 PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
                 PgEffect::Block { session, tid, .. } => self.backoffs.push((session.0, Some(tid))),
