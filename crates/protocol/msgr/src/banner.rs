@@ -102,3 +102,23 @@ impl BannerReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes_peer_messages(banner: &[u8]) -> bool {
+        let mut reader = BannerReader::default();
+        assert_eq!(reader.feed(banner), Ok((banner.len(), true)));
+        reader.takes_peer_messages()
+    }
+
+    #[test]
+    fn osds_alone_announce_the_messages_of_loligos_own() {
+        assert!(takes_peer_messages(&encode(true)));
+        assert!(!takes_peer_messages(&encode(false)));
+        // Ceph 20.2: revision 1 and compression.
+        let stock = [b"ceph v2\n\x10\0".to_vec(), 3u64.to_le_bytes().to_vec(), vec![0; 8]].concat();
+        assert!(!takes_peer_messages(&stock));
+    }
+}

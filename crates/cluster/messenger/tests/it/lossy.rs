@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::common::{Client, Harness, addr, message, mgr, mon, number, osd};
 use buffer::Rope;
-use messages::{Message, MessageHeader, RawMessage};
+use messages::{Message, MessageHeader, PgInfoQuery, RawMessage};
 use messenger::{Event, Interest};
 use monclient::{Attempt, MonClientIo};
-use types::{EntityAddrVec, LogLevel, OsdId};
+use types::{EntityAddrVec, EntityType, LogLevel, OsdId};
 
 #[test]
 fn a_client_s_messages_arrive_in_order_and_are_answered_with_one_write_a_burst() {
@@ -29,6 +29,21 @@ fn a_client_s_messages_arrive_in_order_and_are_answered_with_one_write_a_burst()
     client.exchange(&mut harness);
     assert_eq!(client.received.iter().map(number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
     assert_eq!(harness.usage.connections(), 1);
+}
+
+#[test]
+fn messages_of_loligo_s_own_go_only_to_osds_that_say_they_take_them() {
+    let mut harness = Harness::new();
+    let own: Message = PgInfoQuery::default().into();
+    for (kind, takes_it) in [(EntityType::Osd, true), (EntityType::Client, false)] {
+        let mut peer = harness.peer(kind, osd());
+        let session = peer.session(&harness);
+        harness.send(session, &own);
+        harness.send(session, &message(1));
+        peer.exchange(&mut harness);
+        let expected = if takes_it { vec![own.clone(), message(1)] } else { vec![message(1)] };
+        assert_eq!(peer.received, expected);
+    }
 }
 
 #[test]

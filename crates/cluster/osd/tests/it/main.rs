@@ -12,6 +12,7 @@ mod garbage;
 mod life;
 mod log_length;
 mod maps;
+mod pg_infos;
 mod refused;
 mod scrub;
 mod split;

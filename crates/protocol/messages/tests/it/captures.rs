@@ -134,6 +134,8 @@ const LAYOUT_ONLY: &[u16] = &[
     kind::PG_STATS_ACK,
     kind::OSD_PG_READY_TO_MERGE,
     kind::OSD_SCRUB2,
+    kind::PG_INFO_QUERY,
+    kind::PG_INFO_REPLY,
 ];
 
 #[test]

@@ -181,4 +181,29 @@ const MON_GET_PURGED_SNAPS_REPLY: &str = "0000000000000000ffff000000000000000001
          00000100000004000000000000000100000000000000";
 const REMOVE_SNAPS: &str = "0000000000000000ffff0000000000000000010000000300000002000000\
          04000000000000000500000000000000";
+const PG_INFO_QUERY: &str = "000102030405060708090a0b0c0d0e0f0100000001012000000001011200000001030000000000000005000000ff\
+    ffffffff0900000008000000";
+const PG_INFO_REPLY: &str = "000102030405060708090a0b0c0d0e0f01012000000001011200000001030000000000000005000000ffffffffff\
+    090000000800000009000000";
+const PG_SUMMARY: &str = "0101200000006400000000000000070000005a00000000000000060000000700000005000000";
 const PG_STATS_ACK: &str = "0100000001030000000000000005000000ffffffff0b0000000000000009000000";
+
+/// Builds of different age talk to each other: what a version writes stays as it is.
+#[test]
+fn messages_of_loligos_own_keep_their_layout() {
+    let question = PgQuestion { pgid: PG.into(), epoch: EPOCH, since: Epoch(8) };
+    check(PgInfoQuery { fsid: FSID, pgs: vec![question] }, 1, 1, PG_INFO_QUERY);
+    let reply = |has| PgInfoReply { fsid: FSID, question, epoch: EPOCH, has };
+    let version = |epoch, version| EVersion { epoch: Epoch(epoch), version };
+    let summary = PgSummary {
+        last_update: version(7, 100),
+        log_tail: version(6, 90),
+        last_epoch_started: Epoch(7),
+        last_interval_started: Epoch(5),
+    };
+    check(reply(PgHolding::Nothing), 1, 1, &format!("{PG_INFO_REPLY}00"));
+    check(reply(PgHolding::Unreadable), 1, 1, &format!("{PG_INFO_REPLY}01"));
+    check(reply(PgHolding::Info(summary)), 1, 1, &format!("{PG_INFO_REPLY}02{PG_SUMMARY}"));
+    assert!([kind::PG_INFO_QUERY, kind::PG_INFO_REPLY].into_iter().all(kind::is_ours));
+    assert!(Message::KNOWN.iter().filter(|kind| kind::is_ours(**kind)).count() == 2);
+}

@@ -210,8 +210,13 @@ impl Harness {
 
     /// A client with an open session of this endpoint.
     pub fn client(&mut self, endpoint: Endpoint) -> Client {
+        self.peer(EntityType::Client, endpoint)
+    }
+
+    /// The same of any kind of peer.
+    pub fn peer(&mut self, kind: EntityType, endpoint: Endpoint) -> Client {
         let socket = self.accept(endpoint).unwrap();
-        let mut client = Client::new(socket, endpoint, 4100);
+        let mut client = Client::of_kind(kind, socket, endpoint, 4100);
         let before = self.opened.len();
         client.exchange(self);
         assert_eq!(self.opened.len(), before + 1, "{:?}", self.log);
@@ -245,6 +250,10 @@ pub struct Client {
 
 impl Client {
     pub fn new(socket: SocketId, endpoint: Endpoint, global_id: u64) -> Self {
+        Self::of_kind(EntityType::Client, socket, endpoint, global_id)
+    }
+
+    fn of_kind(kind: EntityType, socket: SocketId, endpoint: Endpoint, global_id: u64) -> Self {
         let (target, peer_kind, service) = match endpoint.daemon {
             Daemon::Mon => (addr(3300, 0), EntityType::Mon, Service::Monitor),
             Daemon::Mgr => (addr(6801, 5), EntityType::Mgr, Service::Daemon),
@@ -252,7 +261,7 @@ impl Client {
         };
         let entity = EntityId { kind: EntityType::Client, id: "admin".into() };
         let connection = Connection::connect(
-            Arc::new(local(EntityType::Client, -1, addr(0, socket.index() as u32 + 1))),
+            Arc::new(local(kind, -1, addr(0, socket.index() as u32 + 1))),
             Connect {
                 target,
                 peer_kind,
