@@ -20,6 +20,15 @@ pub(crate) struct PgNumbers {
     pub pgp_num: u32,
 }
 
+/// What is assumed of OSDs that are out. They come in again with the objects that they have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OutOsds {
+    StayOut,
+    AreIn,
+}
+
+const OUT_OSDS: [OutOsds; 2] = [OutOsds::StayOut, OutOsds::AreIn];
+
 impl Mon {
     /// A step of every pool towards the numbers of PGs that are asked for.
     pub(crate) fn adjust_pg_numbers(&mut self, now: UTime) {
@@ -62,29 +71,37 @@ impl Mon {
     /// A PG that would be on other OSDs than the one that it comes out of: an exception places that one.
     pub(crate) fn splits_elsewhere(&self, id: PoolId, pg_num: u32) -> Option<PgId> {
         let old = self.osdmap.pools.get(&id)?;
-        let map = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num: old.pgp_num });
-        (old.pg_num..pg_num)
-            .map(|seed| PgId { pool: id, seed })
-            .find(|pg| map.pg_to_up_acting(*pg) != map.pg_to_up_acting(old.raw_pg_to_pg(*pg)))
+        let numbers = PgNumbers { pg_num, pgp_num: old.pgp_num };
+        let maps = OUT_OSDS.map(|out| self.with_pg_numbers(id, numbers, out));
+        (old.pg_num..pg_num).map(|seed| PgId { pool: id, seed }).find(|pg| {
+            let of = old.raw_pg_to_pg(*pg);
+            maps.iter().any(|map| map.pg_to_up_acting(*pg) != map.pg_to_up_acting(of))
+        })
     }
 
-    /// Whether every PG stays where it is with another `pgp_num`, also when all OSDs are up.
+    /// Whether every PG stays where it is with another `pgp_num`, also when all OSDs are up, and when they are in too.
     pub(crate) fn moves_nothing(&self, id: PoolId, pg_num: u32, pgp_num: u32) -> bool {
         let Some(pool) = self.osdmap.pools.get(&id) else { return true };
         if pgp_num == pool.pgp_num {
             return true;
         }
-        let before = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num: pool.pgp_num });
-        let after = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num });
-        let mut pgs = (0..pg_num).map(|seed| PgId { pool: id, seed });
-        pgs.all(|pg| before.pg_to_up_acting(pg) == after.pg_to_up_acting(pg))
+        OUT_OSDS.into_iter().all(|out| {
+            let before = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num: pool.pgp_num }, out);
+            let after = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num }, out);
+            let mut pgs = (0..pg_num).map(|seed| PgId { pool: id, seed });
+            pgs.all(|pg| before.pg_to_up_acting(pg) == after.pg_to_up_acting(pg))
+        })
     }
 
     /// The map with other numbers and with every OSD up: where PGs belong, whoever is down for now.
-    fn with_pg_numbers(&self, id: PoolId, numbers: PgNumbers) -> OsdMap {
+    fn with_pg_numbers(&self, id: PoolId, numbers: PgNumbers, out: OutOsds) -> OsdMap {
         let mut map = self.osdmap.clone();
         for osd in (0..map.max_osd()).filter(|osd| self.osdmap.exists(OsdId(*osd))) {
             map.osds[osd as usize].state |= OsdState::UP;
+            let weight = &mut map.weights[osd as usize];
+            if out == OutOsds::AreIn && *weight == 0 {
+                *weight = OsdMap::WEIGHT_IN;
+            }
         }
         if let Some(pool) = map.pools.get_mut(&id) {
             (pool.pg_num, pool.pgp_num) = (numbers.pg_num, numbers.pgp_num);

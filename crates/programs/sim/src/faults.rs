@@ -37,6 +37,7 @@ pub enum Relief {
     FullRatio,
     Space(i32),
     OsdOption,
+    MarkIn(i32),
     /// The OSD's PGs can be loaded again when it is started again, which it is.
     Loads(i32),
 }
@@ -150,6 +151,19 @@ impl World {
                 self.fail_pgs(osd);
                 self.relieve_later(Relief::Loads(osd));
             }
+            Fault::MarkOut => {
+                let osd = self.some_osd();
+                // A PG that is made while its OSD is out is made on another, and can't be moved.
+                if self.pools_are_made() {
+                    self.command(&format!(r#"{{"prefix":"osd out","ids":["{osd}"]}}"#), Purpose::Nothing);
+                    self.relieve_later(Relief::MarkIn(osd));
+                    // One that starts, or others that did, make it doubtful who has served the PGs meanwhile.
+                    if self.one_in(2) {
+                        let osd = self.some_osd();
+                        self.end_and_restart(osd, Ending::Killed);
+                    }
+                }
+            }
             Fault::RaisePgs => {
                 if self.plan.faults.contains(&Fault::RefuseSpace) && self.one_in(2) {
                     self.refuse_split();
@@ -161,6 +175,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Whether every PG has been made, as far as the monitor knows.
+    fn pools_are_made(&self) -> bool {
+        let Some(mon) = self.mon.node.as_ref().and_then(|node| node.mon()) else { return false };
+        let mut pools = mon.osdmap().pools.values();
+        let are_there = self.pool.is_some() && (!self.plan.copies || self.pool_elsewhere.is_some());
+        are_there && pools.all(|pool| !pool.has_flags(maps::PoolFlags::CREATING))
     }
 
     /// A store has no room for a moment, in which PGs are to be split: they fail, and begin again.
@@ -290,6 +312,9 @@ impl World {
                 self.command(r#"{"prefix":"osd set-full-ratio","ratio":0.95}"#, Purpose::Nothing);
             }
             Relief::Space(osd) => self.refuse_space(osd, false),
+            Relief::MarkIn(osd) => {
+                self.command(&format!(r#"{{"prefix":"osd in","ids":["{osd}"]}}"#), Purpose::Nothing);
+            }
             Relief::Loads(osd) => self.load_again(osd),
             Relief::OsdOption => {
                 let rm = r#"{"prefix":"config rm","who":"osd","name":"osd_client_message_cap"}"#;
@@ -445,7 +470,8 @@ impl World {
             self.fail_pgs(osd);
             self.after(FAILURE_TIME, Happening::EndFailures);
         }
-        for relief in [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption] {
+        let reliefs = [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption];
+        for relief in reliefs.into_iter().chain((0..self.plan.osds).map(Relief::MarkIn)) {
             self.relieve(relief);
             // A delayed copy of a command that was sent twice may have set it again.
             self.after(20 * SECOND, Happening::Relieve(relief));

@@ -45,10 +45,12 @@ pub enum Fault {
     RaisePgs,
     /// An OSD can't read what its PGs keep of themselves: they fail until it is started again.
     FailPgs,
+    /// The monitor marks an OSD out, and in again after a while: its PGs are another's meanwhile.
+    MarkOut,
 }
 
 impl Fault {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Reset,
         Self::Partition,
         Self::KillOsd,
@@ -68,6 +70,7 @@ impl Fault {
         Self::BitRot,
         Self::RaisePgs,
         Self::FailPgs,
+        Self::MarkOut,
     ];
 }
 
@@ -258,7 +261,8 @@ impl Plan {
         let (gates, shards) = CORES[pick(&[0, 0, 0, 1, 2, 3, 4, 5]) as usize];
         (plan.gates, plan.shards) = (gates.to_vec(), shards.to_vec());
         let share = pick(&[0, 1, 2, 2, 3, 4]);
-        plan.faults = Fault::ALL.into_iter().filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
+        let others = Fault::ALL.into_iter().filter(|fault| *fault != Fault::MarkOut);
+        plan.faults = others.filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
         if plan.store_bytes == SMALL_STORE {
             // Maps and logs need space that clients must not take. A log of the default length is of 10,000 entries a PG, and
             // what needs no space makes entries too: removals, errors.
@@ -300,6 +304,9 @@ impl Plan {
         if pick(&[0, 0, 1]) == 1 {
             // What an object's metadata say is read again and again, and its requests wait for that.
             plan.options.push(("osd_object_contexts_max", "0"));
+        }
+        if pick(&[0, 1, 2, 3]) < share {
+            plan.faults.push(Fault::MarkOut);
         }
         plan
     }

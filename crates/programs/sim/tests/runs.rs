@@ -36,6 +36,20 @@ fn runs_with_every_fault_end_well() {
 }
 
 #[test]
+fn osds_that_were_out_serve_again() {
+    let mut marked_out = 0;
+    for seed in 1..=8 {
+        let faults = vec![Fault::MarkOut, Fault::KillOsd, Fault::MarkDown, Fault::Reset, Fault::CutLinks];
+        let (osds, length, fault_interval) = (2 + (seed % 2) as i32, 20_000_000_000, 1_000_000_000);
+        let plan = Plan { osds, faults, length, fault_interval, think: THINK, ..Plan::of(seed) };
+        let report = run(plan, Trace::default());
+        assert_eq!(report.failure, None, "seed {seed}");
+        marked_out += report.counts.by_fault.get(&Fault::MarkOut).copied().unwrap_or(0);
+    }
+    assert!(marked_out > 8, "{marked_out}");
+}
+
+#[test]
 fn a_trace_of_one_object_leaves_the_others_out() {
     #[derive(Clone, Default)]
     struct Shared(Rc<RefCell<Vec<u8>>>);

@@ -121,6 +121,17 @@ fn pgp_num_stays_where_it_would_move_data() {
 }
 
 #[test]
+fn pgp_num_stays_where_it_would_move_data_once_an_osd_is_in_again() {
+    let mut bench = Bench::new(2);
+    bench.cluster.ok(bench.client, r#"{"prefix":"osd out","ids":["1"]}"#);
+    bench.report();
+    assert_eq!(bench.set("pg_num", "32").0, 0);
+    bench.report();
+    assert_eq!(bench.numbers(), [32, 32, 8, 8], "osd.0 has everything only as long as osd.1 is out");
+    assert_eq!(bench.set("pgp_num", "32").0, -95);
+}
+
+#[test]
 fn pg_num_waits_for_every_pg_of_the_pool() {
     let mut bench = Bench::creating(1);
     let (code, status) = bench.set("pg_num", "16");
