@@ -108,3 +108,36 @@ def test_a_pg_waits_for_an_osd_that_may_have_served_it_until_that_is_started(t):
     loligo(cluster, "start", cluster.dir, "--osd", "0")
     all_serve(client)
     objects.check_and_write(client, "again")
+
+
+def test_a_pg_does_not_serve_while_another_osd_has_writes_that_it_lacks(t):
+    """The other OSD got a copy by hand, and served it while this one was out."""
+    cluster = t.cluster("--osds", "2")
+    client = t.client(cluster)
+    objects = Objects(client, 2)
+    places = {name: client.ceph_json("osd", "map", "p", name) for name in objects.written}
+    name = next(name for name, place in places.items() if place["acting_primary"] == 1)
+    pg = places[name]["pgid"]
+    client.ceph("osd", "out", "1")
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    file = t.path("pg")
+    loligo(cluster, "store", "export", cluster.dir, "--osd", "1", "--pg", pg, "--file", file)
+    # Whoever writes brings osd.0 the map that the file is of.
+    objects.write(client, next(name for name, place in places.items() if place["acting_primary"] == 0), "first")
+    cluster.stop()
+    loligo(cluster, "store", "import", cluster.dir, "--osd", "0", "--file", file)
+    cluster.up()
+    # Its copy is as new as that of osd.1.
+    equal(client.rados("-p", "p", "get", name, "-").text, "first", name)
+    objects.write(client, name, "newer")
+    for turn in range(2):
+        client.ceph("osd", "in", "1")
+        until(lambda: states(client) == {"active+clean": PGS - 1, "peering": 1}, lambda: f"one PG waits: {states(client)}", 30)
+        until(lambda: f"pg {pg}: not served: osd.0 has served it since this one did" in cluster.log(), "the log says why")
+        if turn == 0:
+            restart(cluster)
+            until(lambda: states(client) == {"active+clean": PGS - 1, "peering": 1}, lambda: f"still: {states(client)}", 30)
+        # The way out that the log names.
+        expect("`ceph osd out 1` lets osd.0 serve it" in cluster.log(), "the way out")
+        client.ceph("osd", "out", "1")
+        equal(client.rados("-p", "p", "get", name, "-").text, "newer", f"{name}, in turn {turn}")
