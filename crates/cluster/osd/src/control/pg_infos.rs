@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use auth::{SessionId, SessionInfo};
 use messages::{PgHolding, PgInfoQuery, PgInfoReply, PgQuestion};
-use pg::Phase;
-use types::{Epoch, OsdId, PgId, SpgId, UTime};
+use types::{Epoch, OsdId, SpgId, UTime};
 
 use super::Control;
 use crate::OsdEffect;
 use crate::parts::{Out, ToShard};
+use crate::shard::pg_view::ancestors;
 
 /// How long questions are gathered for one message. All PGs of an OSD may have one at a time, and only so many messages
 /// may wait for a session to open.
@@ -107,7 +107,9 @@ impl Control {
 
     fn answer(&mut self, session: SessionId, question: PgQuestion, out: &mut Out) {
         let pgid = question.pgid;
-        if let Some(shard) = self.pgs.shard_of(&pgid) {
+        // One that is not here may still be part of another, as that one's shard knows.
+        let of = std::iter::once(pgid).chain(ancestors(&pgid)).find_map(|of| self.pgs.shard_of(&of));
+        if let Some(shard) = of {
             return out.send_shard(shard, ToShard::PgInfoAsked { session, question });
         }
         let map = self.history.current();
@@ -115,30 +117,8 @@ impl Control {
             // Its pool is gone, as who asks will learn.
             return;
         }
-        let has = match self.is_part_of_another(&pgid) {
-            true => PgHolding::Unreadable,
-            false => PgHolding::Nothing,
-        };
-        let (fsid, epoch) = (self.config.cluster_fsid, self.applied());
+        let (fsid, epoch, has) = (self.config.cluster_fsid, self.applied(), PgHolding::Nothing);
         out.send_session(session, PgInfoReply { fsid, question, epoch, has });
-    }
-
-    /// Whether objects of a PG that is not here may still be in one that it is to be split off.
-    fn is_part_of_another(&self, pgid: &SpgId) -> bool {
-        let is_settled = |phase: Phase| match phase {
-            Phase::Nonprimary | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => true,
-            Phase::Loading | Phase::Splitting | Phase::Removing | Phase::Failed => false,
-        };
-        let mut seed = pgid.pg.seed;
-        while seed > 0 {
-            seed &= !(1 << seed.ilog2());
-            let of = SpgId { pg: PgId { seed, ..pgid.pg }, ..*pgid };
-            if self.pgs.contains(&of) && !self.pgs.status(&of).is_some_and(|status| is_settled(status.phase))
-            {
-                return true;
-            }
-        }
-        false
     }
 
     /// Another OSD answers. It counts if it comes from where the map has that OSD.

@@ -13,7 +13,7 @@ use pg::{BackoffRange, ClientOp, may_read_replica};
 use smallvec::SmallVec;
 use store::StoreShard;
 use telemetry::OpTimes;
-use types::{EntityType, Epoch, Errno, OsdId, PgId, SpgId, UTime};
+use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 pub(crate) use sessions::ThrottleLimits;
 use sessions::{OpDecision, Session, Sessions};
@@ -22,6 +22,7 @@ use crate::parts::{
     Block, GateMap, OpLoad, Out, PartReport, PgPlace, ReportKind, Route, ToControl, ToGate, ToShard,
 };
 use crate::report::{OpView, described};
+use crate::shard::pg_view::ancestors;
 use crate::shard::{PgSlot, Shard};
 use crate::{CoreId, OsdEffect};
 
@@ -399,15 +400,7 @@ impl Routes {
 
     /// Whether a PG that is not here is to be split off one that has failed: off the nearest one here that had its objects.
     fn comes_of_failed(&self, pgid: &SpgId) -> bool {
-        let mut seed = pgid.pg.seed;
-        while seed > 0 {
-            seed &= !(1 << seed.ilog2());
-            let of = SpgId { pg: PgId { seed, ..pgid.pg }, ..*pgid };
-            if let Some(route) = self.pgs.get(&of) {
-                return route.has_failed;
-            }
-        }
-        false
+        ancestors(pgid).find_map(|of| self.pgs.get(&of)).is_some_and(|route| route.has_failed)
     }
 
     /// Whether requests for a PG that is not here are still to be held back.

@@ -28,7 +28,7 @@ pub(crate) use advance::MAP_WORK_PER_EVENT;
 use op_queue::{OpQueue, QueuedOp};
 use pg_set::PgSet;
 pub(crate) use pg_set::{PgSlot, PgStatus};
-use pg_view::Mapping;
+use pg_view::{Mapping, ancestors};
 use space::SpaceBudget;
 pub(crate) use space::full_state;
 use stats::Collecting;
@@ -234,13 +234,22 @@ impl Shard {
         }
     }
 
-    /// Answers another OSD what a PG has. Where the PG can't say so now there is no answer: the other OSD asks again.
+    /// Answers another OSD what a PG has. Where that can't be said now there is no answer: the other OSD asks again.
     fn say_what_it_has(&self, session: SessionId, question: PgQuestion, out: &mut Out) {
-        let entry = self.pgs.slot_of(&question.pgid).and_then(|slot| self.pgs.get(slot));
-        let (Some(entry), Some(map)) = (entry, &self.map) else { return };
-        // A PG that has failed takes no maps, and no requests either.
-        let epoch = if entry.pg.phase() == Phase::Failed { map.epoch } else { entry.epoch };
-        if let Some(has) = entry.pg.holding().filter(|_| epoch >= question.epoch) {
+        let at = |pgid: SpgId| self.pgs.slot_of(&pgid).and_then(|slot| self.pgs.get(slot));
+        // It was asked by a map.
+        let Some(map) = &self.map else { return };
+        let (epoch, has) = match at(question.pgid) {
+            // A PG that has failed takes no maps, and no requests either.
+            Some(entry) if entry.pg.phase() == Phase::Failed => (map.epoch, entry.pg.holding()),
+            Some(entry) => (entry.epoch, entry.pg.holding()),
+            None => {
+                let of = ancestors(&question.pgid).find_map(at);
+                let pool = map.pools.get(&question.pgid.pg.pool);
+                (map.epoch, of.zip(pool).map(|(of, pool)| of.holding_of_part(pool.pg_num)))
+            }
+        };
+        if let Some(has) = has.filter(|_| epoch >= question.epoch) {
             out.send_session(session, PgInfoReply { fsid: map.fsid, question, epoch, has });
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use auth::SessionId;
+use messages::PgHolding;
 use pg::{Pg, Phase, ScrubState, TOKEN_BITS};
 use store::Token;
 use telemetry::Stage;
@@ -164,6 +165,16 @@ impl PgEntry {
             Phase::Loading => true,
             Phase::Nonprimary | Phase::Splitting | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => {
                 epoch <= self.epoch
+            }
+        }
+    }
+
+    /// What there is of a PG that would be split off this one, in a pool of so many, and is not here.
+    pub(crate) fn holding_of_part(&self, pg_num: u32) -> PgHolding {
+        match self.pg.phase() {
+            Phase::Loading | Phase::Splitting | Phase::Removing | Phase::Failed => PgHolding::Unreadable,
+            Phase::Nonprimary | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => {
+                if self.pg.is_to_split(pg_num) { PgHolding::Unreadable } else { PgHolding::Nothing }
             }
         }
     }

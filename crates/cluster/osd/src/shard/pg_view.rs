@@ -17,6 +17,14 @@ pub(crate) struct Mapping {
     pub leads: bool,
 }
 
+/// The PGs that had a PG's objects while its pool had fewer PGs, the nearest first.
+pub(crate) fn ancestors(pgid: &SpgId) -> impl Iterator<Item = SpgId> + use<> {
+    let pgid = *pgid;
+    let before = |seed: u32| (seed > 0).then(|| seed & !(1 << seed.ilog2()));
+    let seeds = std::iter::successors(before(pgid.pg.seed), move |seed| before(*seed));
+    seeds.map(move |seed| SpgId { pg: PgId { seed, ..pgid.pg }, ..pgid })
+}
+
 const NOBODY: OsdId = OsdId(-1);
 
 /// The PG in the map, if its pool is there.
@@ -81,5 +89,20 @@ impl Mapping {
         let moved = self.place.advance(pg, map, delta);
         self.leads = self.place.acting_primary() == Some(whoami);
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pg_comes_out_of_those_whose_numbers_are_its_lower_bits() {
+        let seeds = |seed| {
+            let pgid = SpgId::from(PgId { pool: types::PoolId(1), seed });
+            ancestors(&pgid).map(|of| of.pg.seed).collect::<Vec<_>>()
+        };
+        assert_eq!(seeds(0b1101), [0b101, 0b1, 0]);
+        assert_eq!((seeds(4), seeds(0)), (vec![0], vec![]));
     }
 }
