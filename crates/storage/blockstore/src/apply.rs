@@ -95,13 +95,13 @@ impl Context<'_> {
                 }
             }
             ObjectChange::OmapRemove(names) => {
-                for name in names {
+                for name in names.iter().filter(|_| found.onode.has_keys()) {
                     self.delete(part_key(omap, Part::Omap, name))?;
                 }
             }
             ObjectChange::OmapRemoveRange { first, last } => {
                 let (start, end) = (part_key(omap, Part::Omap, first), part_key(omap, Part::Omap, last));
-                if start < end {
+                if start < end && found.onode.has_keys() {
                     self.delete_range(&start, Some(&end))?;
                 }
             }

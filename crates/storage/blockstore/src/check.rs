@@ -250,7 +250,7 @@ impl Checker {
         for number in [onode.number].into_iter().chain(omap) {
             let own = self.numbers.binary_search(&number).ok().map(|at| self.own_keys[at]);
             if let Some(what) = own.and_then(|own| onode.contradiction(own)) {
-                self.problems.push(format!("object number {number} {what}"));
+                self.problems.push(format!("object number {number} {what}: nothing here mends that"));
             }
         }
         if let Home::Here(record) = onode.home(Inline::FirstChunk) {

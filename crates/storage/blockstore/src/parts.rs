@@ -74,7 +74,10 @@ impl Context<'_> {
 
     pub fn remove_attr(&mut self, onode: &mut Onode, name: &[u8]) -> Attempt<()> {
         let Some(part) = Inline::of_attr(name) else {
-            return self.delete(part_key(onode.number, Part::Attr, name));
+            return match onode.has_keys() {
+                true => self.delete(part_key(onode.number, Part::Attr, name)),
+                false => Ok(()),
+            };
         };
         if let Some(old) = self.part(onode, part)? {
             self.remove_part(onode, part, &old);
@@ -243,6 +246,28 @@ mod tests {
         store.queue(txn, Token(2));
         rest(&mut store);
         assert_eq!((tables(&store), store.space.data_blocks()), (vec![table::ONODE], 0));
+    }
+
+    #[test]
+    fn a_part_that_gets_small_leaves_its_key() {
+        let mut store = store();
+        let object: GHObject = HObject::head(PoolId(1), Name::new(), Name::new(), "a".into(), 1).into();
+        let c = CollectionId::Meta;
+        for (len, blocks) in [(513, 40), (512, 1)] {
+            let mut txn = Transaction::new();
+            if len == 513 {
+                txn.create_collection(c, 0);
+            }
+            txn.truncate(c, &object, 0).write(c, &object, 0, vec![1; blocks * 4096].into());
+            txn.set_attr(c, &object, "_", vec![2; len]);
+            store.queue(txn, Token(len as u64));
+            rest(&mut store);
+            let number = store.counters.next_number - 1;
+            for part in [Inline::FirstChunk, Inline::Info] {
+                let value = store.tables.active().get(&part.key(number));
+                assert_eq!(value.is_some_and(|value| value.is_some()), len == 513, "{part}: {value:?}");
+            }
+        }
     }
 
     #[test]

@@ -91,7 +91,10 @@ impl Context<'_> {
             }
             R::OmapHeader { collection, object } => {
                 let found = self.target(*collection, object)?;
-                let header = self.get(&part_key(found.onode.omap, Part::OmapHeader, &[]))?;
+                let header = match found.onode.has_keys() {
+                    true => self.get(&part_key(found.onode.omap, Part::OmapHeader, &[]))?,
+                    false => None,
+                };
                 ReadOutcome::OmapHeader(header.unwrap_or_default())
             }
             R::OmapKeys { collection, object, keys } => {

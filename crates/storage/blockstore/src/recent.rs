@@ -14,7 +14,7 @@ use crate::records::{Collection, SPACE_KEY_BYTES, object_key, space_of, table};
 const PLACES_MAX: usize = 1 << 18;
 
 /// Memory of an onode with names and attributes of the usual length, and so many times as much for it in the cache. Records of maps, of which
-/// there are as many places, take as much.
+/// there are twice as many places, take up to twice as much.
 const ENTRY_BYTES: u64 = 512;
 const CACHE_PART: u64 = 16;
 
@@ -73,7 +73,7 @@ impl Recent {
         let places = 1 << places.ilog2();
         if places != self.places {
             (self.places, self.onodes, self.bytes) = (places, Vec::new(), 0);
-            self.maps.set_places(places);
+            self.maps.set_places((2 * places).min(PLACES_MAX));
         }
     }
 
@@ -154,7 +154,8 @@ impl Recent {
         self.bytes -= entry.bytes();
         match value {
             Some(value) => {
-                entry.onode = value.clone();
+                // One that moves from another space may be a piece of a page.
+                entry.onode = value.clone().compact();
                 self.bytes += entry.bytes();
             }
             None => *there = None,

@@ -76,3 +76,21 @@ fn parts_leave_an_onode_and_come_back_as_they_grow_and_shrink() {
     };
     assert_eq!(space.data_bytes, 0, "all blocks were given up");
 }
+
+/// The record of the source in the onode has few of the blocks of a range that is shared.
+#[test]
+fn a_record_in_an_onode_is_shared_with_a_range() {
+    let factory = Sim::new(Options::default(), 1 << 20);
+    let mut h = Harness::new(factory.clone().fresh(16 << 20), factory.properties());
+    let (a, b) = (object("a"), object("b"));
+    h.commit(|t| t.create_collection(C, 0));
+    // The last two blocks of the first record, and twenty of the second.
+    let (from, len) = (62 * 4096, 22 * 4096);
+    h.commit(|t| t.write(C, &a, from, vec![1; len as usize].into()));
+    h.commit(|t| t.clone_range(C, (&a, from), (&b, from), len));
+    h.commit(|t| t.write(C, &a, from, vec![2; 4096].into()));
+    let data = h.data(C, &b);
+    let mut simulated = h.take();
+    check(&mut simulated, "shared");
+    assert!(data[from as usize..].iter().all(|byte| *byte == 1), "the clone has what it had");
+}

@@ -178,3 +178,19 @@ fn a_transaction_larger_than_the_log_is_taken_and_survives() {
     let mut h = rested(&factory, h);
     assert_eq!((h.list(c), h.statfs().data_bytes), (vec![], 0));
 }
+
+#[test]
+fn what_lies_in_the_onode_of_an_object_with_many_keys_is_given_up_with_it() {
+    let mut factory = factory();
+    let mut h = Harness::new(factory.fresh(64 << 20), factory.properties());
+    let (c, large) = (pg(0), object("large", 1));
+    h.commit(|t| t.create_collection(c, 0));
+    h = rested(&factory, h);
+    let before = h.statfs();
+    add_keys(&mut h, c, &large, 12_000);
+    h.commit(|t| t.write(c, &large, 0, vec![3; 5000].into()).set_attr(c, &large, "_", vec![1; 280]));
+    h.commit(|t| t.remove(c, &large));
+    h = rested(&factory, h);
+    let after = h.statfs();
+    assert_eq!((after.data_bytes, after.metadata_bytes), (before.data_bytes, before.metadata_bytes));
+}

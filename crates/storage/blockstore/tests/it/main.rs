@@ -21,6 +21,7 @@ mod misplaced;
 mod moving;
 mod order;
 mod pipeline;
+mod ranges;
 mod seeds;
 mod stopped;
 mod superblocks;
