@@ -150,7 +150,7 @@ fn of_a_pg_with_damage_everything_else_is_removed() {
     txn.create_collection(pg(0), 3);
     for n in 0..600 {
         let mark = format!("the attribute of object {n:03}");
-        txn.set_attr(pg(0), &object(&format!("{n:03}")), "_", Piece::copy_from(mark.as_bytes()));
+        txn.set_attr(pg(0), &object(&format!("{n:03}")), "of a client", Piece::copy_from(mark.as_bytes()));
     }
     store.commit(txn).unwrap();
     drop(store);
