@@ -228,6 +228,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// What a record says; without one nothing is mapped.
+    ///
+    /// # Errors
+    /// See [`Chunk::decode`].
+    pub fn of_record(record: Option<&Piece>) -> Result<Self, DecodeError> {
+        record.map_or(Ok(Self::default()), |record| Self::decode(record))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.blobs.is_empty()
     }

@@ -142,8 +142,7 @@ impl Context<'_> {
         }
         for (number, part) in shared {
             let old = self.record(&to.onode, number)?;
-            let decoded = old.as_ref().map_or(Ok(Chunk::default()), |old| Chunk::decode(old));
-            let mut chunk = decoded.map_err(damaged)?;
+            let mut chunk = Chunk::of_record(old.as_ref()).map_err(damaged)?;
             part.slots.iter().for_each(|(place, slot)| chunk.slots.insert(place, slot));
             chunk.blobs.extend(part.blobs);
             let rescued = self.rescued(to, number * CHUNK_BLOCKS, &chunk, 0)?;

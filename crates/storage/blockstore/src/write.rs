@@ -66,8 +66,7 @@ impl Context<'_> {
                 return self.overwrite(found, (number, record), &part, blocks);
             }
         }
-        let decoded = record.as_ref().map_or(Ok(Chunk::default()), |record| Chunk::decode(record));
-        let mut chunk = decoded.map_err(damaged)?;
+        let mut chunk = Chunk::of_record(record.as_ref()).map_err(damaged)?;
         let mut blocks = self.new_blocks(found, (base, &chunk), first..end, data)?;
         let rescued = self.rescued(found, base, &chunk, written)?;
         let blobs = plan.map_or(Vec::new(), |plan| self.packer.pack(plan, &mut blocks));
