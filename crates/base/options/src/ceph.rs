@@ -1,5 +1,5 @@
 //! Ceph's options: their names, the programs that read them, and what Ceph takes as a value of those that Loligo does not read.
-//! A script that gives one a wrong value is told so here as it is there.
+//! Loligo refuses a value that Ceph refuses.
 
 use text::{SizeGrammar, parse_seconds, parse_size, parse_size_as};
 

@@ -162,7 +162,7 @@ impl Context<'_> {
         let mut copy = self.find_or_make(to_id, to)?;
         (copy.onode.size, copy.onode.hint) = (source.onode.size, source.onode.hint);
         self.share_data(&mut source.onode, &mut copy.onode)?;
-        for part in Inline::ALL.into_iter().filter(|part| part.attr_name().is_some()) {
+        for part in Inline::ATTRS {
             copy.onode.set_home(part, source.onode.home(part).clone());
         }
         for part in [Part::OmapHeader, Part::Attr, Part::Omap].into_iter().filter(|_| source.onode.has_keys())

@@ -23,12 +23,14 @@ pub enum Inline {
 impl Inline {
     pub const ALL: [Self; 3] = [Self::FirstChunk, Self::Info, Self::SnapSet];
 
+    pub const ATTRS: [Self; 2] = [Self::Info, Self::SnapSet];
+
     pub fn of_chunk(number: u64) -> Option<Self> {
         (number == 0).then_some(Self::FirstChunk)
     }
 
     pub fn of_attr(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.attr_name() == Some(name))
+        Self::ATTRS.into_iter().find(|part| part.attr_name() == Some(name))
     }
 
     /// The attribute's name, if it is one.
@@ -150,7 +152,7 @@ impl Onode {
         self.homes[part as usize] = home;
     }
 
-    /// Whether there may be keys of its parts. A small object has none, so that nobody needs to look for them.
+    /// Whether parts of it may have keys. A small object has none: what asks for one searches for nothing.
     pub fn has_keys(&self) -> bool {
         self.has_keys
     }

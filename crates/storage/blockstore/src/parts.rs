@@ -19,6 +19,11 @@ const FEW_CHUNKS: u64 = 2;
 
 /// Inline parts.
 impl Context<'_> {
+    /// What an object has under a key of its numbers.
+    pub fn get_keyed(&self, onode: &Onode, key: &[u8]) -> Attempt<Option<Piece>> {
+        if onode.has_keys() { self.get(key) } else { Ok(None) }
+    }
+
     fn part(&self, onode: &Onode, part: Inline) -> Attempt<Option<Piece>> {
         match onode.home(part) {
             Home::Nowhere => Ok(None),
@@ -55,8 +60,7 @@ impl Context<'_> {
     pub fn attr(&self, onode: &Onode, name: &[u8]) -> Attempt<Option<Piece>> {
         match Inline::of_attr(name) {
             Some(part) => self.part(onode, part),
-            None if !onode.has_keys() => Ok(None),
-            None => self.get(&part_key(onode.number, Part::Attr, name)),
+            None => self.get_keyed(onode, &part_key(onode.number, Part::Attr, name)),
         }
     }
 
@@ -90,7 +94,7 @@ impl Context<'_> {
             let prefix = part_key(onode.number, Part::Attr, &[]);
             self.delete_range(&prefix, keys::after_prefix(&prefix).as_deref())?;
         }
-        for part in Inline::ALL.into_iter().filter(|part| part.attr_name().is_some()) {
+        for part in Inline::ATTRS {
             onode.set_home(part, Home::Nowhere);
         }
         Ok(())
@@ -110,7 +114,7 @@ impl Context<'_> {
                     false => Vec::new(),
                 };
                 let apart = apart.into_iter().map(|(key, value)| (name_of(&key), value));
-                Inline::ALL.into_iter().filter_map(here).chain(apart).collect()
+                Inline::ATTRS.into_iter().filter_map(here).chain(apart).collect()
             }
             AttrChoice::These(names) => {
                 let inline =
@@ -134,8 +138,7 @@ impl Context<'_> {
     pub fn record(&self, onode: &Onode, chunk: u64) -> Attempt<Option<Piece>> {
         match Inline::of_chunk(chunk) {
             Some(part) => self.part(onode, part),
-            None if !onode.has_keys() => Ok(None),
-            None => self.get(&chunk_key(onode.number, chunk)),
+            None => self.get_keyed(onode, &chunk_key(onode.number, chunk)),
         }
     }
 
@@ -221,9 +224,8 @@ mod tests {
     use types::{GHObject, HObject, PoolId};
 
     use super::*;
-    use crate::check::Checker;
     use crate::records::table;
-    use crate::test_store::{rest, store};
+    use crate::test_store::{checked, rest, store};
 
     #[test]
     fn a_small_object_is_one_key_and_is_removed_as_one() {
@@ -287,13 +289,7 @@ mod tests {
             let key = Inline::Info.key(number);
             store.counters.metadata_bytes += crate::ENTRY_BYTES + (key.len() + 1) as u64;
             store.tables.apply([(key, Some(vec![3].into()))].into());
-            let mut checker = Checker::new();
-            let problems = loop {
-                if let Some(problems) = checker.advance(&mut store) {
-                    break problems;
-                }
-                rest(&mut store);
-            };
+            let (_, problems) = checked(&mut store);
             let what =
                 if has_keys { "has a key of its attribute _" } else { "its onode says that it has none" };
             assert!(problems.len() == 1 && problems[0].contains(what), "{problems:?}");

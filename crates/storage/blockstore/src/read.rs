@@ -91,10 +91,8 @@ impl Context<'_> {
             }
             R::OmapHeader { collection, object } => {
                 let found = self.target(*collection, object)?;
-                let header = match found.onode.has_keys() {
-                    true => self.get(&part_key(found.onode.omap, Part::OmapHeader, &[]))?,
-                    false => None,
-                };
+                let key = part_key(found.onode.omap, Part::OmapHeader, &[]);
+                let header = self.get_keyed(&found.onode, &key)?;
                 ReadOutcome::OmapHeader(header.unwrap_or_default())
             }
             R::OmapKeys { collection, object, keys } => {

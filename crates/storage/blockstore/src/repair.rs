@@ -114,7 +114,6 @@ impl Checker {
 
 #[cfg(test)]
 mod tests {
-    use blockdev::sim::SimQueue;
     use buffer::Piece;
     use store::{CollectionId, ObjectStore, Token, Transaction};
     use types::{HObject, Name, PoolId};
@@ -122,17 +121,7 @@ mod tests {
     use super::*;
     use crate::bitmap::runs_of;
     use crate::records::{Part, part_key};
-    use crate::test_store::{rest, store};
-
-    fn checked(store: &mut BlockStore<SimQueue>) -> (Checker, Vec<String>) {
-        let mut checker = Checker::new();
-        loop {
-            if let Some(problems) = checker.advance(store) {
-                return (checker, problems);
-            }
-            rest(store);
-        }
-    }
+    use crate::test_store::{checked, rest, store};
 
     #[test]
     fn what_was_counted_wrong_and_what_belongs_to_no_object_is_mended() {

@@ -6,7 +6,7 @@ use devmodel::Model;
 use store::ObjectStore;
 use types::UTime;
 
-use crate::{BlockStore, Label, Making, Opener, Options};
+use crate::{BlockStore, Checker, Label, Making, Opener, Options};
 
 const SIZE_BYTES: u64 = 4 << 20;
 
@@ -55,5 +55,16 @@ pub fn rest(store: &mut BlockStore<SimQueue>) {
     while let Some(deadline) = store.deadline() {
         now = now.max(deadline).after(std::time::Duration::from_nanos(1));
         store.turn(now);
+    }
+}
+
+/// What a check finds.
+pub fn checked(store: &mut BlockStore<SimQueue>) -> (Checker, Vec<String>) {
+    let mut checker = Checker::new();
+    loop {
+        if let Some(problems) = checker.advance(store) {
+            return (checker, problems);
+        }
+        rest(store);
     }
 }

@@ -234,7 +234,7 @@ impl Shard {
         }
     }
 
-    /// Answers another OSD what a PG has. Where that can't be said now there is no answer: the other OSD asks again.
+    /// Answers another OSD what a PG has. A PG that is being loaded, split or removed gives no answer: the other OSD asks again.
     fn say_what_it_has(&self, session: SessionId, question: PgQuestion, out: &mut Out) {
         let at = |pgid: SpgId| self.pgs.slot_of(&pgid).and_then(|slot| self.pgs.get(slot));
         // It was asked by a map.

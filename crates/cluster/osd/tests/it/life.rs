@@ -570,7 +570,7 @@ fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
     let stats = w.stats().unwrap();
     assert_eq!(stats.pg_stat.len(), 4);
     assert!(stats.pg_stat.values().all(|pg| pg.state == messages::PgState::DOWN), "{stats:?}");
-    // With their pool they leave the map, and are not removed: that is told too, once, and the next start removes them.
+    // When their pool is deleted, the OSD says once of each that it is not removed; its next start removes them.
     w.delete_pool(1);
     w.pass_ms(10_000);
     let remain = |w: &World| w.log.iter().filter(|line| line.contains("can't be removed: ")).count();

@@ -167,7 +167,7 @@ fn a_copy_that_has_more_keeps_the_pg_from_serving_and_is_named() {
             "osd.1 has served it since this one did (from epoch {started} on, with writes up to {last_update}; here"
         );
         assert!(reason.starts_with(&has) && reason.contains("`ceph osd out 0`"), "{reason}");
-        // It is no use to ask again, and a map that changes nothing changes nothing.
+        // The PG neither asks again nor says it again, also after a map with no news.
         rig.pass(60);
         advance(&mut rig, map(9, &[0]));
         assert!(!serves(&mut rig) && rig.asked.len() == 2 && reasons(&rig).len() == 1);
