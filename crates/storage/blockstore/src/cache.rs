@@ -6,7 +6,8 @@
 //! need for cache eviction" (SOSP 2023), whose main queue is ordered by last use here. One reading of
 //! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
 //! virtual machine to ask for it. A long run is not even queued: it leaves its mark at once, so that the memory it was read into is
-//! soon free for the next one.
+//! soon free for the next one. And while the cache grows, it keeps few of the long runs that are read again, so that it takes new memory
+//! slowly: to clear as much as a long run takes costs more than to read that again.
 
 use buffer::Piece;
 
@@ -19,6 +20,12 @@ const NEW_SHARE: u64 = 16;
 
 /// A run of so many bytes is kept from its second reading on: few of them fill the share of what was read once.
 const LONG_BYTES: usize = 256 << 10;
+
+/// Until this part of the cache is in use, long runs that are read again are kept at once.
+const PROMPT_SHARE: u64 = 16;
+
+/// From then on, until the cache is full, so many times the bytes of a long run that was kept pass before another one is.
+const PASS_PER_KEPT: u64 = 16;
 
 /// Where a long run has its marks: at the blocks whose numbers divide by this, so that it is known again in part too. Every long run
 /// has such a block.
@@ -42,6 +49,10 @@ pub struct DataCache {
     again: Ages,
     /// What left after one reading.
     seen: Seen,
+    /// Bytes that it may have, as of the last [`DataCache::shrink`].
+    bytes_max: u64,
+    /// Bytes of long runs that pass before the next one is kept, unless it is full.
+    to_pass: u64,
 }
 
 impl DataCache {
@@ -68,16 +79,27 @@ impl DataCache {
         for place in self.runs.within(first, end) {
             again |= self.remove(place).is_some_and(|cached| cached.again);
         }
+        if bytes.len() >= LONG_BYTES && self.grows_slowly() {
+            self.to_pass += PASS_PER_KEPT * bytes.len() as u64;
+        }
         self.add(first, bytes, again);
     }
 
     /// Whether a run that is about to be read is to be given to [`DataCache::insert`]; otherwise to [`DataCache::pass`].
     pub fn keeps(&self, first: u64, bytes: usize) -> bool {
-        bytes < LONG_BYTES || marks(first, bytes).any(|mark| self.seen.has(mark))
+        let waits = self.to_pass > 0 && self.grows_slowly();
+        bytes < LONG_BYTES || !waits && marks(first, bytes).any(|mark| self.seen.has(mark))
+    }
+
+    /// Whether it has room, and is beyond the part that fills at once. When it is full, what is kept lies in the memory of what leaves.
+    fn grows_slowly(&self) -> bool {
+        let bytes = self.bytes();
+        bytes >= self.bytes_max / PROMPT_SHARE && bytes + LONG_BYTES as u64 <= self.bytes_max
     }
 
     /// A long run was read that is not kept.
     pub fn pass(&mut self, first: u64, bytes: usize) {
+        self.to_pass = self.to_pass.saturating_sub(bytes as u64);
         marks(first, bytes).for_each(|mark| self.seen.note(mark));
     }
 
@@ -119,6 +141,7 @@ impl DataCache {
     /// Drops runs until at most so many bytes are left: those that were read once, the oldest first, beyond their share; then
     /// those that were used longest ago.
     pub fn shrink(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
         self.seen.make_room(bytes_max / BLOCK);
         while self.new_bytes > bytes_max / NEW_SHARE {
             let oldest = self.new.first().and_then(|first| self.runs.find(first));
@@ -260,6 +283,36 @@ mod tests {
         cache.insert(0, blocks(&[1; LONG]));
         assert_eq!((cache.bytes(), cache.new_bytes), (LONG_BYTES as u64, 0), "it was read again");
         assert!(cache.get(0, crc(1)).is_some() && !cache.keeps(0, LONG_BYTES), "the mark is used up");
+    }
+
+    #[test]
+    fn while_it_grows_it_keeps_few_long_runs() {
+        const LONG: usize = LONG_BYTES / BLOCK as usize;
+        const BLOCKS: u64 = LONG as u64;
+        // Room for 64 of them, of which 4 are kept at once.
+        let bytes_max = 64 * LONG_BYTES as u64;
+        let mut cache = DataCache::default();
+        cache.shrink(bytes_max);
+        let mut kept = Vec::new();
+        for round in 0..40 {
+            let before = cache.bytes();
+            for first in (0..100).map(|run| run * BLOCKS) {
+                if cache.get(first, crc(1)).is_some() {
+                    continue;
+                }
+                match cache.keeps(first, LONG_BYTES) {
+                    true => cache.insert(first, blocks(&[1; LONG])),
+                    false => cache.pass(first, LONG_BYTES),
+                }
+                cache.shrink(bytes_max);
+            }
+            kept.push((cache.bytes() - before) / LONG_BYTES as u64);
+            assert!(round > 0 || kept == [0], "what is read once is not kept");
+        }
+        // The second round keeps 4, the next one, and one of each 17 behind it; so do the others. When it is full it keeps what is marked.
+        assert_eq!(kept[1..4], [4 + 1 + 5, 5, 5], "{kept:?}");
+        assert_eq!(cache.bytes(), bytes_max);
+        assert!(cache.keeps(99 * BLOCKS, LONG_BYTES) || cache.get(99 * BLOCKS, crc(1)).is_some());
     }
 
     #[test]
