@@ -66,9 +66,8 @@ crash: ## power losses of the block store: SEEDS=n of them (from FROM=n), each w
 build: ## the release build
 	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath --bins --example nbd
 
-dist: ## the program to install: optimised as a whole, some minutes more than a release build (target/dist/loligo)
-	@echo "== building (dist): several minutes"; $(CARGO) build --profile dist $(QUIET) -p loligo
-	@ls -l "$(DIST)"
+dist: ## the program to install: optimised as a whole and by a load of its own, some 15 minutes (target/dist/loligo)
+	@CARGO="$(CARGO)" bash crates/programs/loligo/dist.sh
 
 hotpath: build ## instructions an operation, against tests/hotpath.json (needs valgrind)
 	@echo "== instructions an operation"; "$(dir $(LOLIGO))hotpath" check tests/hotpath.json
