@@ -178,9 +178,11 @@ impl Pass {
     ) -> Attempt<Option<Tree>> {
         let mut merge = match self.merge.take() {
             Some(merge) => merge,
-            None => match self.begin_page(lowest, tree, pages)? {
-                Some(merge) => merge,
-                None => return self.end_level(tree),
+            None => match self.begin_page(lowest, tree, pages) {
+                Ok(Some(merge)) => merge,
+                Ok(None) => return self.end_level(tree),
+                Err(Stop::Error(error)) => return self.leave_small(error, pages, space),
+                Err(stop) => return Err(stop),
             },
         };
         let changes = if self.level == 0 { lowest } else { &self.changes };
@@ -248,6 +250,24 @@ impl Pass {
             self.write_first(&mut gathered, count, pages, space)?;
         }
         Ok(())
+    }
+
+    /// The next page can't be read. If only a neighbour was looked for, what is gathered becomes a leaf without it: a small one, or
+    /// an empty one, since the keys that it may hold belong to it until it is joined with another.
+    fn leave_small(
+        &mut self,
+        error: StoreError,
+        pages: &mut Pages,
+        space: &mut Space,
+    ) -> Attempt<Option<Tree>> {
+        let Some(mut gathered) = self.gathered.take_if(|_| self.level == 0) else {
+            return Err(Stop::Error(error));
+        };
+        match gathered.entries.len() {
+            0 => self.write_first(&mut gathered, 0, pages, space)?,
+            _ => self.write_rest(gathered, pages, space)?,
+        }
+        Ok(None)
     }
 
     fn write_first(

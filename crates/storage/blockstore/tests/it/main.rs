@@ -13,6 +13,7 @@ mod crash;
 mod damage;
 mod formats;
 mod full;
+mod gaps;
 mod growing;
 mod inline;
 mod large;
