@@ -365,3 +365,50 @@ def test_other_stores_say_that_they_do_not_compress(t):
     client.ceph("osd", "pool", "create", POOL, "8")
     said = client.ceph("osd", "pool", "set", POOL, "compression_mode", "force").words
     expect("no effect on osd.0" in said, said)
+
+
+def damage_leaf(path, name):
+    """Flips a byte of each leaf of objects, of now and of earlier, that has this one."""
+    with open(path, "rb") as f:
+        block, at, found = f.read(4096), 0, []
+        while block:
+            # The page's level, and behind two numbers the table of its first key.
+            if block[0] == 0 and block[9:10] == b"o" and name.encode() in block:
+                found.append(at)
+            block, at = f.read(4096), at + 4096
+    expect(found, f"no leaf has {name}")
+    for at in found:
+        flip(path, at + 20)
+
+
+def test_of_a_removed_pool_only_what_lies_in_an_unreadable_leaf_stays(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1")
+    client.rados("-p", POOL, "bench", "2", "write", "-b", "4096", "--no-cleanup")
+    pg = client.ceph_json("osd", "map", POOL, "any")["pgid"]
+    loligo(cluster, "stop", cluster.dir)
+    of = (cluster.dir, "--osd", "0")
+    objects = json.loads(loligo(cluster, "store", "list", *of, "--pg", pg, "-f", "json"))
+    expect(len(objects) > 200, f"{len(objects)} objects")
+    # A log that moves is empty: everything is in the tree.
+    loligo(cluster, "store", "log", *of, "--to", t.path("log"))
+    damage_leaf(os.path.join(cluster.dir, "osd.0", "block"), objects[len(objects) // 2]["name"])
+    cluster.up()
+    client.ceph("osd", "pool", "rm", POOL, POOL, "--yes-i-really-really-mean-it")
+    told = f"osd.0 keeps pg {pg}: all that can be listed is removed, a gap in its list can't be read: damaged store: "
+    until(lambda: told in client.ceph("health", "detail").text, "what is left of the PG", 30)
+    loligo(cluster, "stop", *of)
+    # The same from outside: nothing else is left.
+    remove = ("store", "remove", *of, "--pg", pg, "--yes-i-really-mean-it")
+    said = json.loads(loligo(cluster, *remove, "-f", "json", code=1).splitlines()[0])
+    equal((said["pg"], said["objects"]), (pg, 0), "what is removed")
+    equal((said["left"]["objects"], said["left"]["gaps"]), (0, 1), "what is left")
+    said = loligo(cluster, *remove, code=1)
+    expect("1 gap in its list can't be read" in said and "--replace" in said, said)
+    # An OSD goes on with it, and says so again.
+    loligo(cluster, "start", *of)
+    until(lambda: told in client.ceph("health", "detail").text, "what is left of the PG after a start", 30)
+    loligo(cluster, "stop", *of)
+    loligo(cluster, "start", *of, "--replace", "--yes-i-really-mean-it")
+    until(lambda: "PG_NOT_REMOVED" not in client.ceph("health", "detail").text, "nothing is left", 30)

@@ -229,6 +229,9 @@ pub enum PgFailure {
     /// Its pool is gone, and its objects can't be removed.
     #[error("its pool is gone, and its objects can't be removed: {0}")]
     Remove(StoreError),
+    /// Its pool is gone, and all of its objects that can be listed.
+    #[error("its pool is gone, and a part of its list can't be read ({gaps} in all): {why}")]
+    RemoveGaps { gaps: usize, why: StoreError },
     /// Its records show that this copy is not whole.
     #[error("this copy lacks {0}, and recovery does not exist yet")]
     Incomplete(String),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{AttrChoice, NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
+use store::{NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{GHObject, OsdId, SpgId};
 
 use crate::out::Out;
@@ -39,12 +39,11 @@ impl Pg {
         if self.backend.awaits_store() || !self.own.is_empty() || !self.reads.is_empty() {
             return;
         }
-        let request = ReadRequest::List {
+        let request = ReadRequest::ListReadable {
             collection: self.records.collection,
             start: GHObject::min(),
             end: GHObject::max(),
             objects_max: OBJECTS_AT_ONCE,
-            attrs: AttrChoice::None,
         };
         self.read_own(request, ReadFor::Remove, out);
     }
@@ -66,6 +65,11 @@ impl Pg {
             }
         }
         if !others {
+            // This page has the whole list: nothing but what can't be read is left.
+            if let Some(gap) = page.gaps.first() {
+                let (gaps, why) = (page.gaps.len(), gap.why.clone());
+                return self.fail(PgFailure::RemoveGaps { gaps, why }, out);
+            }
             txn.remove(self.records.collection, &self.records.meta);
             txn.remove_collection(self.records.collection);
         }

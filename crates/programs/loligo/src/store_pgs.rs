@@ -247,6 +247,14 @@ pub fn remove(args: &RemoveArgs) -> ExitCode {
             ));
         }
         let removed = storetool::remove(&mut store, pg, &mut progress(osd));
+        if let Err(PgError::Remains { removed, left, .. }) = &removed
+            && args.of.format == "json"
+        {
+            let Progress { objects, bytes, .. } = removed;
+            let left = json!({ "objects": left.objects, "gaps": left.gaps, "why": left.why.to_string() });
+            let line = json!({ "pg": pg.to_string(), "objects": objects, "bytes": bytes, "left": left });
+            output::line(format_args!("{line}"));
+        }
         removed.map_err(|error| format!("osd.{osd}: {error}"))
     });
     match removed {

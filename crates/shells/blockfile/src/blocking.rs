@@ -103,20 +103,7 @@ impl<S: ObjectStore> Blocking<S> {
         collection: CollectionId,
         start: GHObject,
     ) -> Result<(Vec<GHObject>, Option<GHObject>), StoreError> {
-        self.objects_before(collection, start, GHObject::max())
-    }
-
-    /// The same before another object.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn objects_before(
-        &mut self,
-        collection: CollectionId,
-        start: GHObject,
-        end: GHObject,
-    ) -> Result<(Vec<GHObject>, Option<GHObject>), StoreError> {
-        let attrs = AttrChoice::None;
+        let (attrs, end) = (AttrChoice::None, GHObject::max());
         let list = ReadRequest::List { collection, start, end: end.clone(), objects_max: LISTED, attrs };
         match self.read(list)? {
             ReadOutcome::Objects(page) => {

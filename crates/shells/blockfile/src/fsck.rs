@@ -1,12 +1,13 @@
 //! Checking a store that is not in use.
 
-use blockstore::{BlockStore, Checker, Missing};
-use store::{Advice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError};
+use blockstore::{BlockStore, Checker};
+use store::{Advice, CollectionId, ObjectGap, ObjectStore, ReadOutcome, ReadRequest, StoreError};
 use types::{EVersion, GHObject, Name};
 
 use crate::blocking::{Blocking, unexpected};
 use crate::open::Queue;
 use crate::store::BlockFileStore;
+use crate::walk::Walk;
 
 /// Bytes of an object that are read at once.
 const READ_BYTES: u64 = 4 << 20;
@@ -38,7 +39,6 @@ pub fn fsck(
 ) -> Findings {
     let mut found = Findings::default();
     let shards = store.store().shards();
-    let mut missing = Vec::new();
     for shard in 0..shards {
         let mut checker = Checker::new();
         let problems = store.drive(|store, _| match store.handles().get_mut(shard as usize) {
@@ -52,7 +52,6 @@ pub fn fsck(
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
         found.problems.extend(problems.into_iter().map(named));
-        missing.extend_from_slice(checker.missing());
         progress(&found);
     }
     match store.collections() {
@@ -60,7 +59,7 @@ pub fn fsck(
             for collection in collections {
                 found.collections += 1;
                 if deep {
-                    read_collection(store, collection, &missing, &mut found, progress);
+                    read_collection(store, collection, &mut found, progress);
                 }
             }
         }
@@ -90,65 +89,22 @@ pub(crate) fn in_one_place(shard: &BlockStore<Queue>) -> Option<String> {
     Some(format!("{what} can be read in one of two places alone: the next checkpoint writes it anew"))
 }
 
-/// Reads a collection, also before and behind what can't be read of its list.
+/// Reads a collection, also behind what can't be read of its list.
 fn read_collection(
     store: &mut Blocking<BlockFileStore>,
     collection: CollectionId,
-    missing: &[Missing],
     found: &mut Findings,
     progress: &mut dyn FnMut(&Findings),
 ) {
-    let mut start = Some(GHObject::min());
-    // A page that has objects of two PGs is met before them and behind them.
-    let mut told: Option<StoreError> = None;
-    while let Some(from) = start.take() {
-        let Err(stopped) = read_objects(store, collection, (from, GHObject::max()), found, progress) else {
-            break;
-        };
-        let (at, error) = *stopped;
-        // What lies behind those of another PG is before or behind all of this one.
-        let some = missing.iter().filter(|some| some.behind.as_ref().is_none_or(|behind| *behind > at));
-        let Some(some) = some.min_by_key(|some| some.behind.clone().unwrap_or(GHObject::max())) else {
-            if told.as_ref() != Some(&error) {
-                found
-                    .problems
-                    .push(format!("the objects of {collection} from {at} on were not read: {error}"));
+    let mut walk = Walk::new(collection);
+    loop {
+        let objects = match walk.next(store) {
+            Ok(Some(objects)) => objects,
+            Ok(None) => break,
+            Err(error) => {
+                found.problems.push(format!("the objects of {collection} can't be listed: {error}"));
+                break;
             }
-            break;
-        };
-        let first = at.clone().max(some.from.clone());
-        let end = some.behind.as_ref().map_or_else(String::new, |behind| format!(" before {behind}"));
-        found.problems.push(format!("objects of {collection} from {first} on{end} were not read: {error}"));
-        if let Err(stopped) = read_objects(store, collection, (at, first), found, progress)
-            && stopped.1 != error
-        {
-            let (at, error) = *stopped;
-            found.problems.push(format!("objects of {collection} from {at} on were not read: {error}"));
-        }
-        told = Some(error);
-        start = some.behind.clone();
-    }
-    if let Err(error) = read_log(store, collection) {
-        found.problems.push(format!("the log of {collection}: {error}"));
-    }
-}
-
-/// Reads the objects of a collection from one on, before another.
-///
-/// # Errors
-/// From an object on they can't be listed.
-fn read_objects(
-    store: &mut Blocking<BlockFileStore>,
-    collection: CollectionId,
-    (from, end): (GHObject, GHObject),
-    found: &mut Findings,
-    progress: &mut dyn FnMut(&Findings),
-) -> Result<(), Box<(GHObject, StoreError)>> {
-    let mut start = Some(from).filter(|from| *from < end);
-    while let Some(from) = start.take() {
-        let (objects, next) = match store.objects_before(collection, from.clone(), end.clone()) {
-            Ok(listed) => listed,
-            Err(error) => return Err(Box::new((from, error))),
         };
         for object in objects {
             match read_object(store, collection, &object, found) {
@@ -160,9 +116,14 @@ fn read_objects(
             found.objects += 1;
             progress(found);
         }
-        start = next;
     }
-    Ok(())
+    for ObjectGap { from, behind, why } in walk.gaps() {
+        let end = behind.as_ref().map_or_else(String::new, |behind| format!(" before {behind}"));
+        found.problems.push(format!("objects of {collection} from {from} on{end} were not read: {why}"));
+    }
+    if let Err(error) = read_log(store, collection) {
+        found.problems.push(format!("the log of {collection}: {error}"));
+    }
 }
 
 fn read_object<S: ObjectStore>(

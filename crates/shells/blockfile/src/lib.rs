@@ -21,6 +21,7 @@ mod place;
 mod repair;
 mod room;
 mod store;
+mod walk;
 
 pub use bench::{Load, Measured, bench};
 pub use blocking::{Blocking, unexpected};
@@ -39,3 +40,4 @@ pub use open::{
 pub use place::{Places, device_bytes, is_same_place, places_in, unmake};
 pub use repair::{Mended, repair};
 pub use store::{BlockFileShard, BlockFileStore};
+pub use walk::Walk;

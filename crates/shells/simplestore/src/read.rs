@@ -87,6 +87,10 @@ impl Context<'_, '_> {
             R::List { collection, start, end, objects_max, attrs } => {
                 ReadOutcome::Objects(self.list(*collection, start, end, *objects_max, attrs)?)
             }
+            // What can't be read of its tables may be anything.
+            R::ListReadable { collection, start, end, objects_max } => {
+                ReadOutcome::Objects(self.list(*collection, start, end, *objects_max, &AttrChoice::None)?)
+            }
             R::Collections => ReadOutcome::Collections(self.collections()?),
             R::Collection { collection } => ReadOutcome::Collection(self.collection_stat(*collection)?),
             R::Log { collection, after, records_max, bytes_max } => {
@@ -130,7 +134,7 @@ impl Context<'_, '_> {
     ) -> Attempt<ObjectPage> {
         let prefix = self.collection_key(id)?;
         let (from, to) = (keys::object_key(&prefix, start), keys::object_key(&prefix, end));
-        let mut page = ObjectPage { objects: Vec::new(), next: end.clone() };
+        let mut page = ObjectPage { objects: Vec::new(), next: end.clone(), gaps: Vec::new() };
         let mut visit = |key: &[u8], onode: Option<&[u8]>| {
             let object = keys::object_of(&key[prefix.len()..])
                 .ok_or_else(|| damaged(format!("an object of collection {id} has a malformed key")))?;

@@ -8,6 +8,7 @@ mod convert;
 mod pgs;
 mod reader;
 mod record;
+mod removal;
 mod stream;
 
 mod transfer;
@@ -15,9 +16,10 @@ mod wanted;
 mod writer;
 
 pub use convert::{ConvertError, Converted, Ended, Listener, Step, convert};
-pub use pgs::{AnyStore, PgError, export, import, is_whole, open, open_to_read, remove};
+pub use pgs::{AnyStore, PgError, export, import, is_whole, open, open_to_read};
 pub use reader::Reader;
 pub use record::Record;
+pub use removal::{Left, remove};
 pub use stream::{Header, StreamError, StreamReader, StreamWriter};
 pub use transfer::{Difference, Progress, TransferError, compare, copy};
 pub use wanted::Wanted;

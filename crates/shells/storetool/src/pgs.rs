@@ -1,18 +1,15 @@
 //! PGs of an OSD that does not run: to a file, and back into a store.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 
 use blockfile::{Blocking, Owner};
 use host::StoreKind;
 use osd::{Salvaged, salvage};
-use store::{
-    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
-    UNFINISHED,
-};
-use types::{Epoch, Fsid, GHObject, PgId};
+use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use types::{Epoch, Fsid, PgId};
 
+use crate::removal::Left;
 use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
 use crate::{Ended, Progress, Reader, Record, Writer, remove_collection};
 
@@ -85,14 +82,11 @@ pub enum PgError {
     )]
     OlderMaps { has: Epoch, wanted: Epoch },
     #[error(
-        "PG {pg} is there in part: {removed} objects were removed, and {left} can't be: {why}; `loligo store fsck` says what is damaged"
+        "PG {pg} is there in part: {} objects were removed, {left}; `loligo store fsck` says what is damaged. What is left goes with a \
+         new store alone (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted",
+        .removed.objects
     )]
-    Remains { pg: PgId, removed: u64, left: u64, why: StoreError },
-    #[error(
-        "PG {pg} is there in part: {removed} objects were removed, and those behind them can't be listed: {why}; `loligo store fsck` \
-         says what is damaged"
-    )]
-    NotListed { pg: PgId, removed: u64, why: StoreError },
+    Remains { pg: PgId, removed: Progress, left: Box<Left> },
     #[error("the OSD's maps: {0}")]
     Maps(String),
     #[error("the store: {0}")]
@@ -200,96 +194,6 @@ pub fn import<S: ObjectStore>(
             Err(error)
         }
     }
-}
-
-/// Removes a PG, whole or not, with everything that the store has of it. `on` hears of objects and bytes before they are removed. Ended
-/// at any point, what is left is no PG, and the next removal goes on.
-///
-/// # Errors
-/// See [`PgError`]. Objects that can be removed are removed though others can't; behind a part that can't be listed all are left.
-pub fn remove<S: ObjectStore>(
-    store: &mut Blocking<S>,
-    pg: PgId,
-    on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
-) -> Result<Progress, PgError> {
-    let collection = CollectionId::Pg(pg.into());
-    if is_whole(store, collection)?.is_none() {
-        return Err(PgError::NoPg(pg));
-    }
-    let mut txn = Transaction::new();
-    txn.set_info(collection, UNFINISHED.to_vec());
-    store.commit(txn)?;
-    let mut removed = Progress { collections: 1, ..Progress::default() };
-    let mut left: Option<(u64, StoreError)> = None;
-    let mut start = Some(GHObject::min());
-    while let Some(from) = start.take() {
-        let (objects, next) = match store.objects(collection, from) {
-            Ok(listed) => listed,
-            Err(why) => return Err(PgError::NotListed { pg, removed: removed.objects, why }),
-        };
-        on(&removed)?;
-        let sizes = sizes(store, collection, &objects);
-        for (object, why) in remove_objects(store, collection, &objects)? {
-            if let Some(why) = why {
-                left.get_or_insert((0, why)).0 += 1;
-            } else if !object.hobj.name.is_empty() {
-                // The one without a name has the PG's own records.
-                removed.objects += 1;
-                removed.bytes += sizes.get(object).copied().unwrap_or_default();
-            }
-        }
-        start = next;
-    }
-    if let Some((left, why)) = left {
-        return Err(PgError::Remains { pg, removed: removed.objects, left, why });
-    }
-    let mut txn = Transaction::new();
-    txn.remove_collection(collection);
-    store.commit(txn)?;
-    Ok(removed)
-}
-
-/// Of those whose sizes can be read.
-fn sizes<'a, S: ObjectStore>(
-    store: &mut Blocking<S>,
-    collection: CollectionId,
-    objects: &'a [GHObject],
-) -> BTreeMap<&'a GHObject, u64> {
-    let size =
-        |object: &'a GHObject| match store.read(ReadRequest::Stat { collection, object: object.clone() }) {
-            Ok(ReadOutcome::Stat(stat)) => Some((object, stat.size)),
-            _ => None,
-        };
-    objects.iter().filter_map(size).collect()
-}
-
-/// Removes objects, and says of each why it is left, if it is.
-///
-/// # Errors
-/// The store fails as a whole.
-fn remove_objects<'a, S: ObjectStore>(
-    store: &mut Blocking<S>,
-    collection: CollectionId,
-    objects: &'a [GHObject],
-) -> Result<Vec<(&'a GHObject, Option<StoreError>)>, StoreError> {
-    let mut remove = |objects: &[GHObject]| {
-        let mut txn = Transaction::new();
-        for object in objects {
-            txn.remove(collection, object);
-        }
-        store.commit(txn)
-    };
-    match remove(objects) {
-        Ok(()) => return Ok(objects.iter().map(|object| (object, None)).collect()),
-        Err(error) if !error.is_local() => return Err(error),
-        Err(_) => {}
-    }
-    // One of them alone may be why.
-    let each = objects.iter().map(|object| match remove(std::slice::from_ref(object)) {
-        Err(error) if !error.is_local() => Err(error),
-        removed => Ok((object, removed.err())),
-    });
-    each.collect()
 }
 
 /// Refuses what the OSD would not know what to do with when it starts.

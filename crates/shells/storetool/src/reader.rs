@@ -119,7 +119,7 @@ impl Reader {
     fn list<S: ObjectStore>(&mut self, store: &mut Blocking<S>, start: GHObject) -> Result<(), StoreError> {
         let (collection, end, attrs) = (self.collection, GHObject::max(), AttrChoice::All);
         let list = ReadRequest::List { collection, start, end: end.clone(), objects_max: LISTED, attrs };
-        let ObjectPage { objects, next } = match store.read(list)? {
+        let ObjectPage { objects, next, .. } = match store.read(list)? {
             ReadOutcome::Objects(page) => page,
             other => return Err(unexpected(&other)),
         };

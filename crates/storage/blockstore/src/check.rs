@@ -6,7 +6,7 @@ use blockdev::DeviceQueue;
 use buffer::Piece;
 use encoding::DecodeError;
 use store::{Compressed, StoreError, keys};
-use types::{GHObject, PoolId};
+use types::PoolId;
 
 use crate::ENTRY_BYTES;
 use crate::block_uses::{BlockUses, Uses};
@@ -27,33 +27,11 @@ use crate::tree::{Gap, Layer};
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
 
-/// Objects whose page can't be read, of whatever collections.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Missing {
-    pub from: GHObject,
-    /// The first one behind them, if there is one.
-    pub behind: Option<GHObject>,
-}
-
-impl Missing {
-    /// What a gap has of objects.
-    fn of(gap: &Gap) -> Option<Self> {
-        let object = |key: &Key| object_of(key).filter(|_| key.first() == Some(&table::ONODE));
-        let (from, behind) = (object(&gap.low), gap.high.as_ref().and_then(object));
-        if from.is_none() && behind.is_none() {
-            return None;
-        }
-        Some(Self { from: from.unwrap_or(GHObject::min()), behind })
-    }
-}
-
 /// A check under way. It reads no data, and sees what is queued: nothing may be queued while it runs.
 #[derive(Default)]
 pub struct Checker {
     /// Where it goes on.
     from: Key,
-    /// The keys ahead of it that can't be read.
-    gap: Option<Gap>,
     copies: Copies,
     /// Collections by their keys without the table.
     collections: BTreeMap<Key, Shape>,
@@ -75,7 +53,6 @@ pub struct Checker {
     /// Whether something could not be read: it may be all that maps a block, or that an object is there.
     pub(crate) is_partial: bool,
     problems: Vec<String>,
-    missing: Vec<Missing>,
 }
 
 /// What a key is about, in words.
@@ -108,11 +85,6 @@ impl Checker {
         numbers.filter(|number| !self.onodes.contains(number) && !self.dead.contains_key(number))
     }
 
-    /// The objects that it could not look at: a listing stops there, and can go on behind them.
-    pub fn missing(&self) -> &[Missing] {
-        &self.missing
-    }
-
     /// What was found, a sentence each; `None` while pages are read: turn the store and ask again.
     pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
         let began = store.begin_check();
@@ -126,35 +98,28 @@ impl Checker {
             self.mapped = BlockUses::below(store.space.numbers());
         }
         loop {
-            let end = self.gap.as_ref().map(|gap| gap.low.clone());
-            match store.tables.next(&Layer::new(), &self.from, end.as_deref()) {
+            let mut passed = Vec::new();
+            let found = store.tables.next_readable(&Layer::new(), &self.from, None, &mut passed);
+            if let Err(Stop::Pages(missing)) = found {
+                // What was passed by is met again.
+                store.read_for_check(missing, began);
+                return None;
+            }
+            passed.iter().for_each(|(gap, error)| self.leave_out(gap, error));
+            match found {
                 Ok(Some((key, value))) => {
                     self.look_at(&key, &value);
                     self.from = key;
                     self.from.push(0);
                 }
-                Ok(None) => match self.gap.take().and_then(|gap| gap.high) {
-                    Some(behind) => self.from = behind,
-                    None => break,
-                },
-                Err(Stop::Pages(missing)) => {
-                    store.read_for_check(missing, began);
-                    return None;
-                }
-                Err(Stop::Error(error)) => match store.tables.gap(&self.from) {
-                    Ok(gap) => {
-                        if !self.leave_out(&error, gap) {
-                            break;
-                        }
-                    }
-                    Err(missing) => {
-                        store.read_for_check(missing, began);
-                        return None;
-                    }
-                },
-                Err(other) => {
+                Ok(None) => break,
+                Err(stop) => {
                     self.is_partial = true;
-                    self.problems.push(format!("a search behind key {:02x?} wants {other:?}", self.from));
+                    let what = match stop {
+                        Stop::Error(error) => error.to_string(),
+                        other => format!("the search wants {other:?}"),
+                    };
+                    self.problems.push(format!("{what}; what follows could not be checked"));
                     break;
                 }
             }
@@ -167,24 +132,12 @@ impl Checker {
         Some(std::mem::take(&mut self.problems))
     }
 
-    /// Notes that keys can't be read. Returns whether the check can go on behind them.
-    fn leave_out(&mut self, error: &StoreError, gap: Option<Gap>) -> bool {
+    /// Notes that keys can't be read.
+    fn leave_out(&mut self, Gap { low, high }: &Gap, error: &StoreError) {
         self.is_partial = true;
-        // A page that is met again, or that has no key left to look at, leads nowhere.
-        let goes_on =
-            |gap: &Gap| self.gap.is_none() && gap.high.as_ref().is_none_or(|high| *high > self.from);
-        let gap = gap.filter(goes_on);
-        let not_checked = match &gap {
-            Some(Gap { low, high: Some(high) }) => {
-                format!("{} and what follows, before {},", named(low), named(high))
-            }
-            Some(Gap { low, high: None }) => format!("{} and what follows", named(low)),
-            None => format!("what follows {}", named(&self.from)),
-        };
-        self.problems.push(format!("{error}; {not_checked} could not be checked"));
-        self.missing.extend(gap.as_ref().and_then(Missing::of));
-        self.gap = gap;
-        self.gap.is_some()
+        let before = high.as_ref().map_or_else(String::new, |high| format!(", before {},", named(high)));
+        let what = format!("{} and what follows{before}", named(low));
+        self.problems.push(format!("{error}; {what} could not be checked"));
     }
 
     fn look_at(&mut self, key: &[u8], value: &Piece) {

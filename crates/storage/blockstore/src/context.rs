@@ -1,10 +1,10 @@
 //! What a transaction or a read sees and, for a transaction, what it has changed so far.
 
-use std::cell::{Cell, OnceCell, Ref};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::BTreeMap;
 
 use buffer::Piece;
-use store::{CollectionId, Compressed, StoreError, keys};
+use store::{CollectionId, Compressed, ObjectGap, StoreError, keys};
 use types::{GHObject, PoolId};
 
 use crate::ENTRY_BYTES;
@@ -20,13 +20,13 @@ use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::recent::Recent;
 use crate::records::{
-    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key, part_key,
-    space_key, table,
+    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key, object_of,
+    part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Layer, Merged, Tables};
+use crate::tree::{Gap, Layer, Merged, Tables};
 
 /// Contents of blocks in memory.
 #[derive(Debug, Default)]
@@ -102,6 +102,14 @@ pub fn bad_blob(collection: CollectionId, object: &GHObject, BadBlob(number): Ba
     StoreError::Checksum { collection, object: Box::new(object.clone()), offset: number * BLOCK }
 }
 
+/// What a gap has of the objects of the space that was searched from a key on.
+fn objects_of(gap: &Gap, searched: &[u8], why: StoreError) -> ObjectGap {
+    let is_of_space = |key: &&Key| key.get(..SPACE_KEY_BYTES) == searched.get(..SPACE_KEY_BYTES);
+    let object = |key: Option<&Key>| key.filter(is_of_space).and_then(|key| object_of(key));
+    let from = object(Some(&gap.low)).unwrap_or(GHObject::min());
+    ObjectGap { from, behind: object(gap.high.as_ref()), why }
+}
+
 /// The bytes of an object's key, without its space, that are its reversed hash.
 const HASH: std::ops::Range<usize> = 11..15;
 
@@ -125,6 +133,8 @@ pub struct Context<'a> {
     /// The object that was stored last: most steps of a transaction are about one. Its onode may not be set yet. A step that
     /// looks for objects or changes onodes otherwise sets it first, and forgets the object.
     pub last_object: Option<Found>,
+    /// Where searches for objects go on behind what can't be read: what they have passed by.
+    pub passed: RefCell<Option<Vec<ObjectGap>>>,
     /// What it changes of what is compressed.
     pub packed: BTreeMap<PoolId, Change>,
     /// Blocks that it took.
@@ -182,6 +192,7 @@ impl<'a> Context<'a> {
             top: Layer::new(),
             last_collection: Cell::new(None),
             last_object: None,
+            passed: RefCell::new(None),
             packed: BTreeMap::new(),
             fresh: BlockSet::default(),
             freed: Vec::new(),
@@ -248,7 +259,20 @@ impl<'a> Context<'a> {
     }
 
     pub fn next(&self, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
-        self.tables.next(&self.top, from, end)
+        match &mut *self.passed.borrow_mut() {
+            None => self.tables.next(&self.top, from, end),
+            Some(gaps) => {
+                let mut passed = Vec::new();
+                let found = self.tables.next_readable(&self.top, from, end, &mut passed);
+                for gap in passed.into_iter().map(|(gap, why)| objects_of(&gap, from, why)) {
+                    // A divided collection is searched in several places for each object.
+                    if !gaps.contains(&gap) {
+                        gaps.push(gap);
+                    }
+                }
+                found
+            }
+        }
     }
 
     /// All keys from `from` on before `end`.

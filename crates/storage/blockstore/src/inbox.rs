@@ -188,6 +188,11 @@ fn object_of(request: &ReadRequest) -> Option<&GHObject> {
         | R::OmapHeader { object, .. }
         | R::OmapKeys { object, .. }
         | R::OmapRange { object, .. } => Some(object),
-        R::List { .. } | R::Collections | R::Collection { .. } | R::Log { .. } | R::StatFs => None,
+        R::List { .. }
+        | R::ListReadable { .. }
+        | R::Collections
+        | R::Collection { .. }
+        | R::Log { .. }
+        | R::StatFs => None,
     }
 }

@@ -73,7 +73,7 @@ mod test_store;
 mod tree;
 mod write;
 
-pub use check::{Checker, Missing};
+pub use check::Checker;
 pub use decoders::{decode_any, samples};
 pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part};
 pub use make::Making;

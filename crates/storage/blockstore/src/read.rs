@@ -103,6 +103,9 @@ impl Context<'_> {
             R::List { collection, start, end, objects_max, attrs } => {
                 ReadOutcome::Objects(self.list(*collection, (start, end), *objects_max, attrs)?)
             }
+            R::ListReadable { collection, start, end, objects_max } => {
+                ReadOutcome::Objects(self.list_readable(*collection, (start, end), *objects_max)?)
+            }
             R::Collections => ReadOutcome::Collections(self.collections()?),
             R::Collection { collection } => ReadOutcome::Collection(self.collection_stat(*collection)?),
             R::Log { collection, after, records_max, bytes_max } => {
@@ -210,6 +213,19 @@ impl Context<'_> {
         Ok(page)
     }
 
+    /// The same behind what can't be read, too.
+    fn list_readable(
+        &self,
+        id: CollectionId,
+        range: (&GHObject, &GHObject),
+        objects_max: usize,
+    ) -> Attempt<ObjectPage> {
+        self.passed.replace(Some(Vec::new()));
+        let page = self.list(id, range, objects_max, &AttrChoice::None);
+        let gaps = self.passed.take().unwrap_or_default();
+        Ok(ObjectPage { gaps, ..page? })
+    }
+
     fn list(
         &self,
         id: CollectionId,
@@ -219,7 +235,7 @@ impl Context<'_> {
     ) -> Attempt<ObjectPage> {
         let collection = self.collection(id)?;
         let shape = self.shape(id, &collection)?;
-        let mut page = ObjectPage { objects: Vec::new(), next: end.clone() };
+        let mut page = ObjectPage { objects: Vec::new(), next: end.clone(), gaps: Vec::new() };
         // What the objects so far lack is read together.
         let mut missing = Vec::new();
         let (mut from, stop) = (keys::object_key(&[], start), keys::object_key(&[], end));

@@ -510,12 +510,39 @@ impl Tables {
         Ok(Merged { layers, tree, below: None, end })
     }
 
-    /// The first keys from `from` on that can't be read, if a page is the reason.
+    /// [`Tables::next`], also behind pages that can't be read. What it passes by is added to `passed`, with why: changes above
+    /// the tree, too, since none of these may be all that there is of its key.
     ///
     /// # Errors
-    /// Pages have to be read first.
-    pub fn gap(&self, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
-        self.tree.gap(&self.pages, from)
+    /// As [`Tables::next`]; but one that no page is the reason of, or that leads nowhere, comes after what was passed by.
+    pub fn next_readable(
+        &self,
+        top: &Layer,
+        from: &[u8],
+        end: Option<&[u8]>,
+        passed: &mut Vec<(Gap, StoreError)>,
+    ) -> Attempt<Option<(Key, Piece)>> {
+        let mut from = Key::from_slice(from);
+        let is_before_end = |key: &Key| end.is_none_or(|end| key.as_slice() < end);
+        loop {
+            let error = match self.next(top, &from, end) {
+                Err(Stop::Error(error)) => error,
+                found => return found,
+            };
+            let leads_on =
+                |gap: &Gap| is_before_end(&gap.low) && gap.high.as_ref().is_none_or(|high| *high > from);
+            let gap = self.tree.gap(&self.pages, &from).map_err(Stop::Pages)?.filter(leads_on);
+            let Some(gap) = gap else { return Err(Stop::Error(error)) };
+            if let Some(found) = self.next(top, &from, Some(&gap.low))? {
+                return Ok(Some(found));
+            }
+            let high = gap.high.clone().filter(is_before_end);
+            passed.push((gap, error));
+            match high {
+                Some(high) => from = high,
+                None => return Ok(None),
+            }
+        }
     }
 
     /// Puts changes on top of everything.

@@ -30,7 +30,7 @@ pub use error::{Fault, StoreError};
 pub use mem::MemStore;
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{
-    AttrChoice, CollectionStat, Compressed, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
+    AttrChoice, CollectionStat, Compressed, LogPage, ObjectGap, ObjectHead, ObjectPage, ObjectStat, OmapPage,
     ReadOutcome, ReadRequest, StatFs, UNFINISHED,
 };
 pub use sharded::Sharded;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use buffer::{Piece, Rope};
 use types::{EVersion, GHObject, Name, PoolId};
 
-use crate::{Advice, Attrs, CollectionId, LogRecord, StoreShard};
+use crate::{Advice, Attrs, CollectionId, LogRecord, StoreError, StoreShard};
 
 /// Which attributes are wanted beside something else.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +100,9 @@ pub enum ReadRequest {
         /// Attributes of each object.
         attrs: AttrChoice,
     },
+    /// The same without attributes, also behind what can't be read: [`ReadOutcome::Objects`], whose gaps say where objects may be
+    /// missing. For what takes away all that it can. Everything else would take a part for the whole.
+    ListReadable { collection: CollectionId, start: GHObject, end: GHObject, objects_max: usize },
     /// All collections in order, as of what is queued: [`ReadOutcome::Collections`].
     Collections,
     /// Whether a collection exists, and what is known of it as a whole: [`ReadOutcome::Collection`], `None` if not.
@@ -133,6 +136,7 @@ impl ReadRequest {
             | Self::OmapKeys { collection, .. }
             | Self::OmapRange { collection, .. }
             | Self::List { collection, .. }
+            | Self::ListReadable { collection, .. }
             | Self::Collection { collection }
             | Self::Log { collection, .. } => Some(*collection),
             Self::Collections | Self::StatFs => None,
@@ -159,7 +163,7 @@ pub enum ReadOutcome {
     OmapHeader(Piece),
     /// Of [`ReadRequest::OmapKeys`] and [`ReadRequest::OmapRange`].
     Omap(OmapPage),
-    /// Of [`ReadRequest::List`].
+    /// Of [`ReadRequest::List`] and [`ReadRequest::ListReadable`].
     Objects(ObjectPage),
     /// Of [`ReadRequest::Collections`].
     Collections(Vec<CollectionId>),
@@ -205,6 +209,18 @@ pub struct ObjectPage {
     pub objects: Vec<(GHObject, Attrs)>,
     /// Where to begin the next; the request's end when nothing follows.
     pub next: GHObject,
+    /// What was passed by, each gap once: none but of [`ReadRequest::ListReadable`]. Another page of the list may have the same.
+    pub gaps: Vec<ObjectGap>,
+}
+
+/// A part of a collection's list that can't be read. There may be any number of its objects, also none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectGap {
+    /// None of them is before this one.
+    pub from: GHObject,
+    /// They are before this one; `None`: nothing says so.
+    pub behind: Option<GHObject>,
+    pub why: StoreError,
 }
 
 /// The small info of a collection that a tool makes or removes, and has not come to the end of. No PG can be read with it, so

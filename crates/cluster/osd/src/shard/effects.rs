@@ -233,6 +233,13 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
             let text = messages::PgRemains::line(&pgid, error);
             out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
         }
+        PgFailure::RemoveGaps { gaps, why } => {
+            let what = if gaps == 1 { "a gap".to_owned() } else { format!("{gaps} gaps") };
+            let reason =
+                format!("all that can be listed is removed, {what} in its list can't be read: {why}");
+            let text = messages::PgRemains::line(&pgid, reason);
+            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
+        }
         // The PG alone: operators learn of it, and which one it is.
         failure => {
             let text = messages::PgStopped::line(&pgid, failure);

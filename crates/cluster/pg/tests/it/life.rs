@@ -9,8 +9,10 @@ use messages::{Op, OpArgs, OpCode, OsdOp};
 use messages::{PastInterval, PastIntervals, PgHistory, PgState};
 use ops::FullKind;
 use pg::{Notice, Origin, Pg, PgEffect, PgEvent, PgFailure};
-use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
-use types::{EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, OsdId, PgShard, ShardId, UTime};
+use store::{Completion, MemStore, ObjectGap, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use types::{
+    EntityName, EntityType, Epoch, Errno, FeatureBits, GHObject, HObject, OsdId, PgShard, ShardId, UTime,
+};
 
 fn list(cursor: &HObject, count: u64) -> Op {
     list_with(OpCode::PGNLS, cursor, count)
@@ -144,6 +146,23 @@ fn a_removal_that_meets_damage_says_that_it_is_one() {
     rig.settle();
     assert!(!rig.removed);
     assert_eq!(rig.failure, Some(PgFailure::Remove(damaged)));
+}
+
+#[test]
+fn a_removal_goes_on_behind_gaps_and_keeps_the_pg_for_what_may_be_in_them() {
+    let mut rig = Rig::new();
+    ["a", "b", "c"].into_iter().for_each(|name| put(&mut rig, name, ""));
+    let why = StoreError::Damaged("a page".into());
+    let gap = |behind: Option<GHObject>| ObjectGap { from: GHObject::min(), behind, why: why.clone() };
+    rig.event(PgEvent::Remove);
+    while rig.add_gap(&gap(None)) {
+        assert!(rig.add_gap(&gap(Some(GHObject::max()))));
+        rig.deliver_reads();
+        while rig.commit_one() {}
+    }
+    assert_eq!((rig.failure.take(), rig.removed), (Some(PgFailure::RemoveGaps { gaps: 2, why }), false));
+    // The PG's own records are still there: a dump reads them.
+    assert_eq!(rig.dump(0).objects, []);
 }
 
 #[test]

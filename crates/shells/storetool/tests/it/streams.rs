@@ -3,7 +3,8 @@
 use std::os::unix::fs::FileExt;
 
 use crate::common::{SIZE_BYTES, expect_equal, fill, make_block, make_simple, object, open_block, owner, pg};
-use buffer::Piece;
+use buffer::{Piece, Rope};
+use store::CollectionId;
 use storetool::{Ended, Header, PgError, Reader, Record, StreamError, StreamReader, StreamWriter, Writer};
 use tempfile::TempDir;
 use types::{Epoch, Fsid, OsdId, PgId, PoolId};
@@ -171,10 +172,61 @@ fn of_a_pg_with_damage_everything_else_is_removed() {
         panic!("it is removed in spite of the damage")
     };
     // Those of one page.
-    assert!(left < 300 && removed + left == 600, "{removed} are removed, {left} left");
+    assert!(left.objects < 300 && removed.objects + left.objects == 600, "{removed:?}, left: {left}");
+    assert_eq!(left.gaps, 0);
     let (rest, _) = store.objects(pg(0), types::GHObject::min()).unwrap();
-    assert_eq!((rest.len() as u64, rest.contains(&object("300"))), (left, true));
+    assert_eq!((rest.len() as u64, rest.contains(&object("300"))), (left.objects, true));
     assert_eq!(storetool::is_whole(&mut store, pg(0)).unwrap(), Some(false));
+}
+
+#[test]
+fn a_removal_goes_on_behind_what_can_not_be_listed() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let (at, log) = (dir.path().join("a"), dir.path().join("log"));
+    let mut store = make_block(&at, 3);
+    let mut txn = store::Transaction::new();
+    // The pages of what is made first have copies.
+    txn.create_collection(CollectionId::Meta, 0);
+    for n in 0..60 {
+        txn.touch(CollectionId::Meta, &object(&format!("first {n:03}")));
+    }
+    txn.create_collection(pg(0), 3);
+    for n in 0..600 {
+        txn.write(pg(0), &object(&format!("needle {n:03}")), 0, Rope::from(vec![n as u8; 4096]));
+    }
+    store.commit(txn).unwrap();
+    let before = space(&mut store);
+    drop(store);
+    let place = blockfile::LogPlace { path: log, overwrite: false };
+    blockfile::move_log(&at, None, Some(&place), &blockfile::Options::default()).unwrap();
+    let block = blockfile::path_in(&at);
+    let text = std::fs::read(&block).unwrap();
+    let file = std::fs::File::options().write(true).open(&block).unwrap();
+    for name in [b"needle 200", b"needle 400"] {
+        let found = (0..text.len() - name.len()).filter(|at| text[*at..].starts_with(name));
+        found.for_each(|at| file.write_all_at(b"N", at as u64).unwrap());
+    }
+
+    let pg_id = PgId { pool: PoolId(1), seed: 0 };
+    for removes in [true, false] {
+        let mut store = open_block(&at);
+        let Err(error) = storetool::remove(&mut store, pg_id, &mut |_| Ok(())) else {
+            panic!("it is removed in spite of the damage")
+        };
+        let text = error.to_string();
+        assert!(text.contains("2 gaps in its list can't be read: damaged store: "), "{text}");
+        let PgError::Remains { removed, left, .. } = error else { panic!("{error}") };
+        assert_eq!((left.objects, left.gaps), (0, 2));
+        if removes {
+            // A page has some 80 of them.
+            assert!((300..600).contains(&removed.objects), "{removed:?}");
+            assert_eq!(removed.bytes, removed.objects * 4096);
+            assert_eq!(before - space(&mut store), removed.bytes, "all that is free is of what was removed");
+        } else {
+            assert_eq!(removed.objects, 0, "nothing else can be removed");
+        }
+        assert_eq!(storetool::is_whole(&mut store, pg(0)).unwrap(), Some(false));
+    }
 }
 
 fn space(store: &mut blockfile::Blocking<blockfile::BlockFileStore>) -> u64 {

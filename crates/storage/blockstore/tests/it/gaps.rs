@@ -4,10 +4,12 @@ use blockdev::DeviceId;
 use blockdev::sim::SimDisks;
 use blockstore::{BLOCK, Options};
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, StoreError, Transaction};
+use store::{
+    AttrChoice, CollectionId, ObjectGap, ObjectPage, ReadOutcome, ReadRequest, StoreError, Transaction,
+};
 use types::{GHObject, HObject, Name, PgId, PoolId};
 
-use crate::common::{Sim, Simulated};
+use crate::common::{Sim, Simulated, check, write};
 
 const LOG_BYTES: u64 = 256 << 10;
 const SIZE: u64 = 16 << 20;
@@ -18,6 +20,11 @@ const OBJECTS: u32 = 200;
 
 fn pg() -> CollectionId {
     CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into())
+}
+
+/// What a split makes.
+fn child() -> CollectionId {
+    CollectionId::Pg(PgId { pool: PoolId(1), seed: 1 }.into())
 }
 
 fn object(n: u32) -> GHObject {
@@ -33,7 +40,7 @@ fn contents(n: u32) -> Vec<u8> {
     vec![(n % OBJECTS) as u8; 8192]
 }
 
-/// A store whose PG has its onodes in many leaves, none of which has a copy: what is made first, and so has copies, is another
+/// A store of which one PG has its onodes in many leaves, none of which has a copy: what is made first, and so has copies, is another
 /// collection. It is closed in order, with everything in its tree.
 fn filled() -> (Sim, SimDisks) {
     let mut factory = Sim::new(Options::default(), LOG_BYTES);
@@ -42,7 +49,7 @@ fn filled() -> (Sim, SimDisks) {
     for n in 1000..1060 {
         h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
     }
-    h.commit(|t| t.create_collection(pg(), 0));
+    h.commit(|t| t.create_collection(pg(), 0).create_collection(child(), 1));
     for n in 0..OBJECTS {
         h.commit(|t| t.write(pg(), &object(n), 0, contents(n).into()));
         h.commit(|t| t.clone_object(pg(), &object(n), &object(OBJECTS + n)));
@@ -65,33 +72,122 @@ fn closed(factory: &Sim, mut h: Harness<Simulated>) -> SimDisks {
     disks
 }
 
-/// Damages the leaf with an object of the PG.
-fn damage(disks: &SimDisks, n: u32) {
-    let name = format!("object {n:03}");
+/// Damages the leaf with an object of the PG. Returns the blocks that were changed, as they were.
+fn damage(disks: &SimDisks, n: u32) -> Vec<(u64, Vec<u8>)> {
+    damage_block(disks, format!("object {n:03}").as_bytes())
+}
+
+/// Damages the leaf that has these bytes.
+fn damage_block(disks: &SimDisks, name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let blocks = (BLOCKS..SIZE).step_by(BLOCK as usize);
     let blocks = blocks.map(|at| (at, disks.visible(DeviceId::Data, at, BLOCK as usize)));
     // The first name of a leaf is also in the page above, which begins with its level.
     let is_above = |block: &[u8]| block[0] == 1 && block[3..5] == [0, 0];
-    let has_name = |block: &[u8]| block.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    let has_name = |block: &[u8]| block.windows(name.len()).any(|bytes| bytes == name);
     let has_it = |block: &[u8]| has_name(block) && !is_above(block);
-    let found = blocks.filter(|(_, block)| has_it(block));
-    found.for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
+    let found: Vec<_> = blocks.filter(|(_, block)| has_it(block)).collect();
+    found.iter().for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
+    found
 }
 
-fn removal(n: u32) -> Transaction {
+/// Puts back what was damaged, where nothing else was written since.
+fn restore(disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>) {
+    for (at, before) in damaged {
+        let mut flipped = before.clone();
+        flipped[9] ^= 2;
+        if disks.visible(DeviceId::Data, at, BLOCK as usize) == flipped {
+            write(disks, at, before);
+        }
+    }
+}
+
+fn removal(collection: CollectionId, object: &GHObject) -> Transaction {
     let mut txn = Transaction::new();
-    txn.remove(pg(), &object(n));
+    txn.remove(collection, object);
     txn
+}
+
+/// Removes an object, if its records can be read.
+fn remove(h: &mut Harness<Simulated>, collection: CollectionId, object: &GHObject) -> bool {
+    match h.apply(removal(collection, object)) {
+        Ok(()) => true,
+        Err(StoreError::Damaged(_)) => false,
+        Err(other) => panic!("{object}: {other}"),
+    }
 }
 
 /// Which objects can't be removed, after all others were.
 fn remove_each(h: &mut Harness<Simulated>) -> Vec<u32> {
-    let remove = |n: &u32| match h.apply(removal(*n)) {
-        Ok(()) => false,
-        Err(StoreError::Damaged(_)) => true,
-        Err(other) => panic!("object {n}: {other}"),
-    };
-    all().filter(remove).collect()
+    all().filter(|n| !remove(h, pg(), &object(*n))).collect()
+}
+
+/// What can be listed of a collection, and each gap in its list.
+fn listed(
+    h: &mut Harness<Simulated>,
+    collection: CollectionId,
+    objects_max: usize,
+) -> (Vec<GHObject>, Vec<ObjectGap>) {
+    let (mut objects, mut gaps) = (Vec::new(), Vec::new());
+    let (mut start, end) = (GHObject::min(), GHObject::max());
+    while start != end {
+        let list = ReadRequest::ListReadable { collection, start, end: end.clone(), objects_max };
+        let ObjectPage { objects: some, next, gaps: passed } = match h.get(list) {
+            Ok(ReadOutcome::Objects(page)) => page,
+            other => panic!("{other:?}"),
+        };
+        assert!(some.len() == objects_max || next == end, "a page is full, or the last one");
+        objects.extend(some.into_iter().map(|(object, _)| object));
+        passed.into_iter().for_each(|gap| {
+            if !gaps.contains(&gap) {
+                gaps.push(gap);
+            }
+        });
+        start = next;
+    }
+    (objects, gaps)
+}
+
+fn data(h: &mut Harness<Simulated>, collection: CollectionId, object: &GHObject) -> Vec<u8> {
+    let (object, advice) = (object.clone(), Default::default());
+    let read = ReadRequest::Data { collection, object, offset: 0, len: u64::MAX, advice, verify: true };
+    match h.get(read) {
+        Ok(ReadOutcome::Data(data)) => data.to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Fills what is free, so that whatever was given up is written over.
+fn fill(h: &mut Harness<Simulated>) {
+    for n in 2000.. {
+        let mut txn = Transaction::new();
+        txn.write(CollectionId::Meta, &object(n), 0, vec![0xee; 256 << 10].into());
+        match h.apply(txn) {
+            // Some would have their onodes in a leaf that can't be read.
+            Ok(()) | Err(StoreError::Damaged(_)) => {}
+            Err(StoreError::NoSpace { .. }) => return assert!(n > 2010, "there was room"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Opens the store with what was damaged as it was: every object that was left is whole, and nothing contradicts it.
+fn expect_left(factory: &Sim, disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>, left: &[(CollectionId, u32)]) {
+    restore(disks, damaged);
+    let mut simulated = factory.open(disks);
+    check(&mut simulated, "with the pages back");
+    let mut h = Harness::new(simulated, factory.properties());
+    let mut found = Vec::new();
+    for collection in [pg(), child()] {
+        let (objects, gaps) = listed(&mut h, collection, 1000);
+        assert_eq!(gaps, [], "{collection}");
+        found.extend(objects.into_iter().map(|object| (collection, object)));
+    }
+    let mut want: Vec<_> = left.iter().map(|(collection, n)| (*collection, object(*n))).collect();
+    want.sort();
+    assert_eq!(found, want);
+    for (collection, n) in left {
+        assert!(data(&mut h, *collection, &object(*n)) == contents(*n), "object {n}");
+    }
 }
 
 /// Leaves beside one that can't be read get small, and would be joined with it.
@@ -110,4 +206,62 @@ fn a_checkpoint_goes_on_beside_a_leaf_that_can_not_be_read() {
     assert_eq!(remove_each(&mut h), left);
     h.commit(|t| t.set_info(CollectionId::Meta, b"another".to_vec()));
     closed(&factory, h);
+}
+
+/// Blocks that an object shares are counted apart from it: so one that can't be read keeps what it maps, whoever else gives it up.
+#[test]
+fn what_can_be_listed_is_removed_and_takes_nothing_from_what_can_not() {
+    for (divided, objects_max) in [(false, 7), (false, 1000), (true, 7), (true, 1000)] {
+        let (factory, mut disks) = filled();
+        if divided {
+            let mut h = Harness::new(factory.open(&disks), factory.properties());
+            h.commit(|t| t.split(pg(), 1, 1, child()));
+            disks = closed(&factory, h);
+        }
+        let of = |n: u32| if divided && object(n).hobj.hash % 2 == 1 { child() } else { pg() };
+        let damaged: Vec<_> = [0, 77, 150].into_iter().flat_map(|n| damage(&disks, n)).collect();
+        let mut h = Harness::new(factory.open(&disks), factory.properties());
+        let (start, end, attrs) = (GHObject::min(), GHObject::max(), AttrChoice::None);
+        let list = ReadRequest::List { collection: pg(), start, end, objects_max: 1000, attrs };
+        assert!(matches!(h.get(list), Err(StoreError::Damaged(_))), "another list has all or nothing");
+        let (mut removed, mut gaps) = (Vec::new(), 0);
+        for collection in [pg(), child()] {
+            let (objects, passed) = listed(&mut h, collection, objects_max);
+            assert!(objects.is_sorted(), "{collection}");
+            assert!(passed.iter().all(|gap| gap.behind.as_ref().is_none_or(|behind| *behind > gap.from)));
+            for object in &objects {
+                assert!(remove(&mut h, collection, object), "{object} can be listed");
+            }
+            gaps += passed.len();
+            assert!(passed.is_empty() || h.refused(|t| t.remove_collection(collection)).is_local());
+            removed.extend(objects.into_iter().map(|object| (collection, object)));
+        }
+        // A leaf may have objects of both PGs, and two neighbours may be damaged.
+        assert!((2..=6).contains(&gaps), "{gaps} gaps");
+        let is_left = |n: &u32| !removed.contains(&(of(*n), object(*n)));
+        let left: Vec<_> = all().filter(is_left).map(|n| (of(n), n)).collect();
+        assert!((3..OBJECTS as usize).contains(&left.len()), "{} are left", left.len());
+        for (collection, n) in &left {
+            let stat = ReadRequest::Stat { collection: *collection, object: object(*n) };
+            assert!(matches!(h.get(stat), Err(StoreError::Damaged(_))), "object {n} can be listed");
+        }
+        fill(&mut h);
+        let disks = closed(&factory, h);
+        expect_left(&factory, &disks, damaged, &left);
+    }
+}
+
+/// Where it can't be read how many objects map a block, none of them is removed.
+#[test]
+fn an_object_stays_whose_shares_can_not_be_counted() {
+    let (factory, disks) = filled();
+    // An entry of a page: the key's length, table and number.
+    let damaged = damage_block(&disks, b"\x09\0\0\0r\0\0\0\0\0\0\0");
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let left = remove_each(&mut h);
+    assert!(left.len() > 2, "{} are left", left.len());
+    fill(&mut h);
+    let disks = closed(&factory, h);
+    let left: Vec<_> = left.into_iter().map(|n| (pg(), n)).collect();
+    expect_left(&factory, &disks, damaged, &left);
 }

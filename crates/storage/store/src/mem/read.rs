@@ -51,6 +51,10 @@ impl MemStore {
             R::List { collection, start, end, objects_max, attrs } => {
                 ReadOutcome::Objects(self.collection(*collection)?.list(start, end, *objects_max, attrs))
             }
+            R::ListReadable { collection, start, end, objects_max } => {
+                let found = self.collection(*collection)?;
+                ReadOutcome::Objects(found.list(start, end, *objects_max, &AttrChoice::None))
+            }
             R::Collections => ReadOutcome::Collections(self.collections.keys().copied().collect()),
             R::Collection { collection } => {
                 let found = self.collections.get(collection);
@@ -151,12 +155,12 @@ impl Collection {
             let moved = self.moved.iter().flat_map(|m| m.objects.range(start..end));
             for (name, object) in moved.chain(self.objects.range(start..end)) {
                 if objects.len() == objects_max {
-                    return ObjectPage { objects, next: name.clone() };
+                    return ObjectPage { objects, next: name.clone(), gaps: Vec::new() };
                 }
                 objects.push((name.clone(), attrs.choose(object.attrs())));
             }
         }
-        ObjectPage { objects, next: end.clone() }
+        ObjectPage { objects, next: end.clone(), gaps: Vec::new() }
     }
 
     fn log_range(&self, after: EVersion, records_max: usize, bytes_max: usize) -> LogPage {

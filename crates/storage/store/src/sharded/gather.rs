@@ -23,7 +23,8 @@ impl Kind {
     /// How a read of a collection on its way is answered; `None`: by the shard that it comes from.
     pub fn of_moving(request: &ReadRequest, to: StoreShard) -> Option<Self> {
         match request {
-            ReadRequest::List { objects_max, end, .. } => {
+            ReadRequest::List { objects_max, end, .. }
+            | ReadRequest::ListReadable { objects_max, end, .. } => {
                 Some(Self::List { objects_max: *objects_max, end: end.clone() })
             }
             ReadRequest::Collection { .. } => Some(Self::Collection { to }),
@@ -109,11 +110,12 @@ fn either(answers: Vec<Answer>) -> Answer {
 }
 
 fn merged(answers: Vec<Answer>, objects_max: usize, end: &GHObject) -> Answer {
-    let (mut objects, mut known_to) = (Vec::new(), end.clone());
+    let (mut objects, mut gaps, mut known_to) = (Vec::new(), Vec::new(), end.clone());
     for answer in answers {
         match answer? {
             ReadOutcome::Objects(page) => {
                 objects.extend(page.objects);
+                gaps.extend(page.gaps);
                 known_to = known_to.min(page.next);
             }
             other => return Err(unexpected(&other)),
@@ -125,7 +127,7 @@ fn merged(answers: Vec<Answer>, objects_max: usize, end: &GHObject) -> Answer {
     objects.retain(|(object, _)| *object < known_to);
     let next = objects.get(objects_max).map_or(known_to, |(object, _)| object.clone());
     objects.truncate(objects_max);
-    Ok(ReadOutcome::Objects(ObjectPage { objects, next }))
+    Ok(ReadOutcome::Objects(ObjectPage { objects, next, gaps }))
 }
 
 impl std::ops::AddAssign for StatFs {

@@ -13,8 +13,8 @@ use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, PgQuestion, WatchNotify};
 use pg::{ClientOp, ClusterLogLevel, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{
-    Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectStore, Peek,
-    ReadOutcome, ReadRequest, StoreError, Token, Transaction,
+    Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectGap, ObjectStore,
+    Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
 };
 use types::{
     EVersion, EntityAddr, EntityName, EntityType, Epoch, FeatureBits, GHObject, IntervalSet, Name,
@@ -412,6 +412,13 @@ impl Rig {
     pub fn fail_read(&mut self, error: StoreError) {
         let (token, _) = self.reads.pop_front().expect("a read");
         self.event(PgEvent::ReadDone { token, result: Err(error) });
+    }
+
+    /// The list that the PG is to get next has a gap. Returns whether it is to get one.
+    pub fn add_gap(&mut self, gap: &ObjectGap) -> bool {
+        let Some((_, Ok(ReadOutcome::Objects(page)))) = self.reads.front_mut() else { return false };
+        page.gaps.push(gap.clone());
+        true
     }
 
     /// Changes the store behind the PG's back, in a way that a loss of power does not undo.

@@ -112,7 +112,7 @@ pub fn a_list_has_cephs_order_and_goes_on<F: Factory>(factory: &mut F) {
     };
     let page = |objects: &[GHObject], next: &GHObject| {
         let objects = objects.iter().map(|o| (o.clone(), Attrs::new())).collect();
-        Ok(ReadOutcome::Objects(ObjectPage { objects, next: next.clone() }))
+        Ok(ReadOutcome::Objects(ObjectPage { objects, next: next.clone(), gaps: Vec::new() }))
     };
     let (min, max) = (GHObject::min(), GHObject::max());
     let (mut start, mut got) = (min.clone(), Vec::new());

@@ -127,7 +127,7 @@ pub fn names_of_any_bytes_and_two_kilobytes_are_kept<F: Factory>(factory: &mut F
         (object.clone(), [(Name::from(vec![i as u8; 2048]), Piece::copy_from(&i.to_le_bytes()))].into())
     };
     let objects = all.iter().enumerate().map(with_attrs).collect();
-    assert_eq!(listed, Ok(ReadOutcome::Objects(ObjectPage { objects, next: end })));
+    assert_eq!(listed, Ok(ReadOutcome::Objects(ObjectPage { objects, next: end, gaps: Vec::new() })));
     for (i, object) in all.iter().enumerate() {
         assert_eq!(
             h.omap(c, object),

@@ -22,13 +22,17 @@ impl Generator {
                 ReadRequest::OmapKeys { collection, object, keys }
             }
             8..=9 => self.read_omap(collection, object),
-            10 => ReadRequest::List {
-                collection,
-                start: if self.rng.one_in(2) { GHObject::min() } else { object },
-                end: if self.rng.one_in(2) { GHObject::max() } else { self.object(model, collection) },
-                objects_max: self.rng.below(10) as usize,
-                attrs: self.attr_choice(),
-            },
+            10 => {
+                let start = if self.rng.one_in(2) { GHObject::min() } else { object };
+                let end = if self.rng.one_in(2) { GHObject::max() } else { self.object(model, collection) };
+                let objects_max = self.rng.below(10) as usize;
+                match self.attr_choice() {
+                    AttrChoice::None if objects_max % 2 == 0 => {
+                        ReadRequest::ListReadable { collection, start, end, objects_max }
+                    }
+                    attrs => ReadRequest::List { collection, start, end, objects_max, attrs },
+                }
+            }
             11 => ReadRequest::Collection { collection },
             12 => ReadRequest::Extents { collection, object, offset: self.offset(), len: self.len() },
             _ => ReadRequest::Log {

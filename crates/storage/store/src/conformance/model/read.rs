@@ -1,15 +1,30 @@
 //! What reads must yield.
 
 use buffer::{Piece, Rope};
-use types::Name;
+use types::{GHObject, Name};
 
 use super::{Model, ModelObject};
 use crate::{
-    CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage, ReadOutcome, ReadRequest,
-    StoreError,
+    AttrChoice, CollectionId, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
+    ReadOutcome, ReadRequest, StoreError,
 };
 
 impl Model {
+    fn list(
+        &self,
+        collection: CollectionId,
+        (start, end): (&GHObject, &GHObject),
+        objects_max: usize,
+        attrs: &AttrChoice,
+    ) -> Result<ReadOutcome, StoreError> {
+        let all = &self.collection(collection)?.objects;
+        let mut rest = all.iter().filter(|(name, _)| *name >= start && *name < end);
+        let page = rest.by_ref().take(objects_max);
+        let objects = page.map(|(name, o)| (name.clone(), attrs.choose(&o.attrs))).collect();
+        let next = rest.next().map_or_else(|| end.clone(), |(name, _)| name.clone());
+        Ok(ReadOutcome::Objects(ObjectPage { objects, next, gaps: Vec::new() }))
+    }
+
     /// What a read must yield. Not for [`ReadRequest::Extents`] and [`ReadRequest::StatFs`], where stores may differ.
     pub fn read(&self, request: &ReadRequest) -> Result<ReadOutcome, StoreError> {
         use ReadRequest as R;
@@ -52,12 +67,10 @@ impl Model {
                 ReadOutcome::Omap(object.omap_page(wanted, *entries_max, *bytes_max, *values))
             }
             R::List { collection, start, end, objects_max, attrs } => {
-                let all = &self.collection(*collection)?.objects;
-                let mut rest = all.iter().filter(|(name, _)| *name >= start && *name < end);
-                let page = rest.by_ref().take(*objects_max);
-                let objects = page.map(|(name, o)| (name.clone(), attrs.choose(&o.attrs))).collect();
-                let next = rest.next().map_or_else(|| end.clone(), |(name, _)| name.clone());
-                ReadOutcome::Objects(ObjectPage { objects, next })
+                self.list(*collection, (start, end), *objects_max, attrs)?
+            }
+            R::ListReadable { collection, start, end, objects_max } => {
+                self.list(*collection, (start, end), *objects_max, &AttrChoice::None)?
             }
             R::Collections => ReadOutcome::Collections(self.collections()),
             R::Collection { collection } => {
