@@ -7,7 +7,7 @@
 
 use auth::SessionId;
 use maps::MapFlags;
-use messages::{PgRemains, PgState, PgStopped};
+use messages::{PgState, PgTrouble};
 use types::{PgId, UTime};
 
 use crate::health::{Health, Severity};
@@ -46,10 +46,10 @@ impl Mon {
 
     /// Notes what an OSD's line of the cluster log says of a PG that failed.
     pub(crate) fn note_stopped_pg(&mut self, line: &str) {
-        if let Some(PgStopped { pg, reason }) = PgStopped::parse(line)
+        if let Some((pg, reason)) = PgTrouble::Stopped.parse(line)
             && self.pgmap.pgs.contains_key(&pg)
         {
-            self.stopped_pgs.insert(pg, reason);
+            self.stopped_pgs.insert(pg, reason.to_owned());
         }
     }
 
@@ -67,10 +67,10 @@ impl Mon {
 
     /// Notes what an OSD's line of the cluster log says of a PG that it can't remove.
     pub(crate) fn note_remaining_pg(&mut self, osd: i32, session: SessionId, line: &str) {
-        if let Some(PgRemains { pg, reason }) = PgRemains::parse(line)
+        if let Some((pg, reason)) = PgTrouble::Remains.parse(line)
             && !self.osdmap.pools.contains_key(&pg.pool)
         {
-            self.remaining_pgs.insert((osd, pg), (session, reason));
+            self.remaining_pgs.insert((osd, pg), (session, reason.to_owned()));
         }
     }
 

@@ -51,52 +51,33 @@ impl LogEntry {
     pub const ERROR: u16 = 4;
 }
 
-/// An OSD's line about a PG that failed: `pg ID has stopped: REASON`. No other message has the reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PgStopped {
-    pub pg: PgId,
-    pub reason: String,
+/// What an OSD's line about a PG tells: `pg ID WORDS: REASON`. No other message has the reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PgTrouble {
+    /// It failed.
+    Stopped,
+    /// Its pool was removed, and what the store has of it can't be, or not all of it.
+    Remains,
 }
 
-/// An OSD's line about a PG whose pool was removed, and whose objects it can't remove: `pg ID can't be removed: REASON`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PgRemains {
-    pub pg: PgId,
-    pub reason: String,
-}
-
-impl PgStopped {
-    const MIDDLE: &str = " has stopped: ";
+impl PgTrouble {
+    fn middle(self) -> &'static str {
+        match self {
+            Self::Stopped => " has stopped: ",
+            Self::Remains => " can't be removed: ",
+        }
+    }
 
     /// The line of a PG.
-    pub fn line(pg: &SpgId, reason: impl fmt::Display) -> String {
-        format!("pg {pg}{}{reason}", Self::MIDDLE)
+    pub fn line(self, pg: &SpgId, reason: impl fmt::Display) -> String {
+        format!("pg {pg}{}{reason}", self.middle())
     }
 
-    /// What a line says; `None` if it is about something else.
-    pub fn parse(line: &str) -> Option<Self> {
-        parse(line, Self::MIDDLE).map(|(pg, reason)| Self { pg, reason })
+    /// The PG and the reason of such a line; `None` if it is about something else.
+    pub fn parse(self, line: &str) -> Option<(PgId, &str)> {
+        let (pg, reason) = line.strip_prefix("pg ")?.split_once(self.middle())?;
+        Some((pg.parse().ok()?, reason))
     }
-}
-
-impl PgRemains {
-    const MIDDLE: &str = " can't be removed: ";
-
-    /// The line of a PG.
-    pub fn line(pg: &SpgId, reason: impl fmt::Display) -> String {
-        format!("pg {pg}{}{reason}", Self::MIDDLE)
-    }
-
-    /// What a line says; `None` if it is about something else.
-    pub fn parse(line: &str) -> Option<Self> {
-        parse(line, Self::MIDDLE).map(|(pg, reason)| Self { pg, reason })
-    }
-}
-
-/// The PG that a line is about, and the reason behind `middle`.
-fn parse(line: &str, middle: &str) -> Option<(PgId, String)> {
-    let (pg, reason) = line.strip_prefix("pg ")?.split_once(middle)?;
-    Some((pg.parse().ok()?, reason.to_owned()))
 }
 
 fields!(LogEntry "LogEntry" version 5, compat 5, [name, rank, addrs, stamp, seq, level, message, channel]);
@@ -107,19 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_of_a_failed_pg_is_read_as_it_is_written() {
+    fn the_line_of_a_pg_is_read_as_it_is_written() {
         let pg: PgId = "7.1f".parse().unwrap();
-        let line = PgStopped::line(&SpgId::from(pg), "its info is damaged: crc");
-        assert_eq!(line, "pg 7.1f has stopped: its info is damaged: crc");
-        let reason = "its info is damaged: crc".to_owned();
-        assert_eq!(PgStopped::parse(&line), Some(PgStopped { pg, reason }));
-        let line = PgRemains::line(&SpgId::from(pg), "a page is damaged");
-        assert_eq!(line, "pg 7.1f can't be removed: a page is damaged");
-        let reason = "a page is damaged".to_owned();
-        assert_eq!(PgRemains::parse(&line), Some(PgRemains { pg, reason }));
-        assert_eq!(PgStopped::parse(&line), None);
+        let lines = [
+            (PgTrouble::Stopped, "its info is damaged: crc", "pg 7.1f has stopped: its info is damaged: crc"),
+            (PgTrouble::Remains, "a page is damaged", "pg 7.1f can't be removed: a page is damaged"),
+        ];
+        for (what, reason, line) in lines {
+            assert_eq!(what.line(&SpgId::from(pg), reason), line);
+            assert_eq!(what.parse(line), Some((pg, reason)));
+        }
+        assert_eq!(PgTrouble::Stopped.parse(lines[1].2), None);
         for other in ["", "pg 7.1f scrub ok", "pg x has stopped: y", "osd.1 has stopped: y"] {
-            assert_eq!(PgStopped::parse(other), None, "{other}");
+            assert_eq!(PgTrouble::Stopped.parse(other), None, "{other}");
         }
     }
 }

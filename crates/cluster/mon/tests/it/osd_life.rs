@@ -157,7 +157,7 @@ fn the_health_says_why_a_pg_failed_until_it_is_something_else() {
     let (mut cluster, client, sessions) = up(2);
     let pg = *pgs_of(&cluster, 0).first().unwrap();
     let health = r#"{"prefix":"health","detail":"detail"}"#;
-    let line = messages::PgStopped::line(&pg.into(), "its info is damaged");
+    let line = messages::PgTrouble::Stopped.line(&pg.into(), "its info is damaged");
     // A client may write what it likes to the log.
     log(&mut cluster, client, &line);
     report_pg(&mut cluster, sessions[0], 0, 50, pg, messages::PgState::DOWN);
@@ -176,7 +176,7 @@ fn the_health_names_a_pg_that_an_osd_can_not_remove_until_the_osd_starts_again()
     let (mut cluster, client, sessions) = up(2);
     let pg = *pgs_of(&cluster, 0).first().unwrap();
     let health = r#"{"prefix":"health","detail":"detail"}"#;
-    let line = |pg: PgId| messages::PgRemains::line(&pg.into(), "damaged store: a page");
+    let line = |pg: PgId| messages::PgTrouble::Remains.line(&pg.into(), "damaged store: a page");
     // A client may write what it likes to the log, and a PG of a pool that is there is not removed.
     let gone = PgId { pool: PoolId(77), seed: 1 };
     log(&mut cluster, client, &line(gone));

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use maps::{MapDelta, OsdMap, Stale};
-use messages::{OsdOpReply, PgRemains};
+use messages::{OsdOpReply, PgTrouble};
 use pg::{PgEvent, Phase};
 use types::{Errno, UTime};
 
@@ -211,7 +211,7 @@ impl Shard {
         }
         if entry.mapping.is_some() && new.is_none() {
             // Its pool is in no map any more, so nothing else would tell of it.
-            let text = PgRemains::line(&pgid, "it had failed before its pool was removed");
+            let text = PgTrouble::Remains.line(&pgid, "it had failed before its pool was removed");
             out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
         }
         entry.mapping = new;

@@ -1,6 +1,6 @@
 //! Events to placement groups, and what they want done.
 
-use messages::OpCode;
+use messages::{OpCode, PgTrouble};
 use pg::{ClusterLogLevel, Notice, PgEffect, PgEvent, PgFailure, Phase};
 use store::Fault;
 use types::{Epoch, SpgId, UTime};
@@ -223,27 +223,22 @@ fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
 }
 
 fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
+    let mut tell = |what: PgTrouble, reason: String| {
+        out.send_control(ToControl::ClusterLog(LogLevel::Error, what.line(&pgid, reason)));
+    };
     match failure {
         // The device is gone: nothing else on it can be trusted to last.
         PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
             out.send_control(ToControl::Failed(format!("pg {pgid}: {error}")));
         }
         // Its pool is in no map any more, so nothing else would tell of it.
-        PgFailure::Remove(error) => {
-            let text = messages::PgRemains::line(&pgid, error);
-            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
-        }
+        PgFailure::Remove(error) => tell(PgTrouble::Remains, error.to_string()),
         PgFailure::RemoveGaps { gaps, why } => {
             let what = if gaps == 1 { "a gap".to_owned() } else { format!("{gaps} gaps") };
-            let reason =
-                format!("all that can be listed is removed, {what} in its list can't be read: {why}");
-            let text = messages::PgRemains::line(&pgid, reason);
-            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
+            let rest = format!("all that can be listed is removed, {what} in its list can't be read: {why}");
+            tell(PgTrouble::Remains, rest);
         }
         // The PG alone: operators learn of it, and which one it is.
-        failure => {
-            let text = messages::PgStopped::line(&pgid, failure);
-            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
-        }
+        failure => tell(PgTrouble::Stopped, failure.to_string()),
     }
 }
