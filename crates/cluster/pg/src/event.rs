@@ -7,7 +7,7 @@ use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply, PgInfoReply, PgQuestion, WatchNotify};
 use ops::{CopySource, FullKind};
-use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use store::{Left, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
 use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, SpgId};
 
@@ -229,9 +229,9 @@ pub enum PgFailure {
     /// Its pool is gone, and its objects can't be removed.
     #[error("its pool is gone, and its objects can't be removed: {0}")]
     Remove(StoreError),
-    /// Its pool is gone, and all of its objects that can be listed.
-    #[error("its pool is gone, and a part of its list can't be read ({gaps} in all): {why}")]
-    RemoveGaps { gaps: usize, why: StoreError },
+    /// Its pool is gone, and all of its objects that can be removed.
+    #[error("its pool is gone, and {0}; all else is removed")]
+    Remains(Left),
     /// Its records show that this copy is not whole.
     #[error("this copy lacks {0}, and recovery does not exist yet")]
     Incomplete(String),

@@ -19,6 +19,7 @@ use crate::others::Others;
 use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
+use crate::remove::Removal;
 use crate::request::Request;
 use crate::scrub::{Scrub, Scrubbed};
 use crate::split::{RefusedSplit, Split};
@@ -149,6 +150,8 @@ pub struct Pg {
     pub(crate) split: Option<Box<Split>>,
     /// The split that the store refused last, until it is made.
     pub(crate) refused_split: Option<RefusedSplit>,
+    /// While the phase is [`Phase::Removing`], from its first step on.
+    pub(crate) removal: Option<Box<Removal>>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -188,6 +191,7 @@ impl Pg {
             scrubbed: Scrubbed::default(),
             split: None,
             refused_split: None,
+            removal: None,
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),

@@ -34,7 +34,9 @@ impl Pg {
             (Some(own), error) if self.phase == Phase::Splitting && error.is_local() => {
                 self.postpone_split(own.token, error, out);
             }
-            (_, error) if self.phase == Phase::Removing => self.fail(PgFailure::Remove(error), out),
+            (Some(own), error) if self.phase == Phase::Removing => {
+                self.on_removal_refused(own.token, error, out);
+            }
             (_, error) => self.fail(PgFailure::Refused(error), out),
         }
     }

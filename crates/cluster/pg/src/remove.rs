@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
+use store::{Left, NoPeek, ObjectGap, ObjectPage, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{GHObject, OsdId, SpgId};
 
 use crate::out::Out;
@@ -12,6 +12,64 @@ use crate::{Pg, PgConfig, PgEffect, PgFailure};
 
 /// Objects removed in one transaction.
 const OBJECTS_AT_ONCE: usize = 256;
+
+/// How far a removal is.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    /// Objects that the next transaction removes at most: half as many after one that was refused, so that what can't be removed
+    /// is found, and twice as many after one that was not.
+    at_once: usize,
+    /// How many objects the transaction under way removes, and the last of them.
+    under_way: Option<(usize, GHObject)>,
+    /// The last object that can't be removed. Nothing else is left before it.
+    behind: Option<GHObject>,
+    /// What can't be removed, but for gaps.
+    refused: Option<Left>,
+    /// What was passed by, each once.
+    gaps: Vec<ObjectGap>,
+}
+
+impl Default for Removal {
+    fn default() -> Self {
+        let (under_way, behind, refused, gaps) = (None, None, None, Vec::new());
+        Self { at_once: OBJECTS_AT_ONCE, under_way, behind, refused, gaps }
+    }
+}
+
+impl Removal {
+    /// What is to be removed next, of a part of the list from where it is.
+    fn next(&mut self, page: ObjectPage, meta: &GHObject) -> Vec<GHObject> {
+        if self.under_way.take().is_some() {
+            self.at_once = (2 * self.at_once).min(OBJECTS_AT_ONCE);
+        }
+        for gap in page.gaps {
+            if !self.gaps.contains(&gap) {
+                self.gaps.push(gap);
+            }
+        }
+        let objects = page.objects.into_iter().map(|(object, _)| object);
+        let others = objects.filter(|object| object != meta && Some(object) > self.behind.as_ref());
+        let objects: Vec<GHObject> = others.take(self.at_once).collect();
+        self.under_way = objects.last().map(|last| (objects.len(), last.clone()));
+        objects
+    }
+
+    /// A transaction is refused since one of its objects, or of what leads to it, can't be read.
+    fn refused(&mut self, objects: usize, last: GHObject, why: StoreError) {
+        if objects > 1 {
+            self.at_once = objects / 2;
+            return;
+        }
+        Left::add(&mut self.refused, (1, 0), &why);
+        self.behind = Some(last);
+    }
+
+    fn left(&self) -> Option<Left> {
+        let mut left = self.refused.clone();
+        self.gaps.iter().for_each(|gap| Left::add(&mut left, (0, 1), &gap.why));
+        left
+    }
+}
 
 impl Pg {
     /// A PG that the store still has of a pool that is gone: only to be removed. Begins at once.
@@ -39,11 +97,13 @@ impl Pg {
         if self.backend.awaits_store() || !self.own.is_empty() || !self.reads.is_empty() {
             return;
         }
+        let removal = self.removal.get_or_insert_default();
         let request = ReadRequest::ListReadable {
             collection: self.records.collection,
-            start: GHObject::min(),
+            start: removal.behind.clone().unwrap_or(GHObject::min()),
             end: GHObject::max(),
-            objects_max: OBJECTS_AT_ONCE,
+            // One more is where it begins, and one more has the PG's records.
+            objects_max: OBJECTS_AT_ONCE + 2,
         };
         self.read_own(request, ReadFor::Remove, out);
     }
@@ -55,24 +115,32 @@ impl Pg {
             Ok(_) => return self.fail(PgFailure::Load("the store answered another question".into()), out),
             Err(error) => return self.fail(PgFailure::Remove(error), out),
         };
+        let (collection, meta) = (self.records.collection, self.records.meta.clone());
+        let removal = self.removal.get_or_insert_default();
         let mut txn = Transaction::new();
-        let mut others = false;
-        for (object, _) in page.objects {
-            // The PG's records go last: what is half removed must still be known as a PG.
-            if object != self.records.meta {
-                others = true;
-                txn.remove(self.records.collection, &object);
-            }
+        // The PG's records go last: what is half removed must still be known as a PG.
+        for object in removal.next(page, &meta) {
+            txn.remove(collection, &object);
         }
-        if !others {
-            // This page has the whole list: nothing but what can't be read is left.
-            if let Some(gap) = page.gaps.first() {
-                let (gaps, why) = (page.gaps.len(), gap.why.clone());
-                return self.fail(PgFailure::RemoveGaps { gaps, why }, out);
+        if removal.under_way.is_none() {
+            if let Some(left) = removal.left() {
+                return self.fail(PgFailure::Remains(left), out);
             }
-            txn.remove(self.records.collection, &self.records.meta);
-            txn.remove_collection(self.records.collection);
+            txn.remove(collection, &meta).remove_collection(collection);
         }
         self.submit_own(txn, out);
+    }
+
+    /// The store refuses a step of the removal.
+    pub(crate) fn on_removal_refused(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
+        let removal = self.removal.get_or_insert_default();
+        let is_damage = matches!(error, StoreError::Damaged(_) | StoreError::Checksum { .. });
+        match removal.under_way.take().filter(|_| is_damage) {
+            Some((objects, last)) => {
+                removal.refused(objects, last, error);
+                out.push(PgEffect::Acknowledge { token });
+            }
+            None => self.fail(PgFailure::Remove(error), out),
+        }
     }
 }

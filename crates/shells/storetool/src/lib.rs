@@ -19,7 +19,7 @@ pub use convert::{ConvertError, Converted, Ended, Listener, Step, convert};
 pub use pgs::{AnyStore, PgError, export, import, is_whole, open, open_to_read};
 pub use reader::Reader;
 pub use record::Record;
-pub use removal::{Left, remove};
+pub use removal::remove;
 pub use stream::{Header, StreamError, StreamReader, StreamWriter};
 pub use transfer::{Difference, Progress, TransferError, compare, copy};
 pub use wanted::Wanted;

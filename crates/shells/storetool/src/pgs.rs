@@ -6,10 +6,9 @@ use std::path::Path;
 use blockfile::{Blocking, Owner};
 use host::StoreKind;
 use osd::{Salvaged, salvage};
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use store::{CollectionId, Completion, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 use types::{Epoch, Fsid, PgId};
 
-use crate::removal::Left;
 use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
 use crate::{Ended, Progress, Reader, Record, Writer, remove_collection};
 
@@ -82,7 +81,7 @@ pub enum PgError {
     )]
     OlderMaps { has: Epoch, wanted: Epoch },
     #[error(
-        "PG {pg} is there in part: {} objects were removed, {left}; `loligo store fsck` says what is damaged. What is left goes with a \
+        "PG {pg} is there in part: {} objects were removed; {left}; `loligo store fsck` says what is damaged. What is left goes with a \
          new store alone (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted",
         .removed.objects
     )]

@@ -5,45 +5,12 @@
 //! read stays, and so does the collection while a part of its list can't be read.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use blockfile::{Blocking, Walk};
-use store::{CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError, Transaction, UNFINISHED};
+use store::{CollectionId, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Transaction, UNFINISHED};
 use types::{GHObject, PgId};
 
 use crate::{Ended, PgError, Progress, is_whole};
-
-/// What a removal has left of a PG, and the first reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Left {
-    /// Objects that are listed, and whose records can't all be read.
-    pub objects: u64,
-    /// Parts of the PG's list that can't be read, with any number of objects, or none.
-    pub gaps: u64,
-    pub why: StoreError,
-}
-
-impl Left {
-    /// Adds to what is left, if there is something.
-    fn add(left: &mut Option<Self>, (objects, gaps): (u64, u64), why: &StoreError) {
-        let left = left.get_or_insert_with(|| Self { objects: 0, gaps: 0, why: why.clone() });
-        left.objects += objects;
-        left.gaps += gaps;
-    }
-}
-
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { objects, gaps, why } = self;
-        let plural = if *gaps == 1 { "" } else { "s" };
-        match (objects, gaps) {
-            (_, 0) => write!(f, "{objects} can't be")?,
-            (0, _) => write!(f, "all that can be listed; {gaps} gap{plural} in its list can't be read")?,
-            _ => write!(f, "{objects} can't be, and {gaps} gap{plural} in its list can't be read")?,
-        }
-        write!(f, ": {why}")
-    }
-}
 
 /// Removes a PG, whole or not, with everything that the store has of it. `on` hears of objects and bytes before they are removed. Ended
 /// at any point, what is left is no PG, and the next removal goes on.

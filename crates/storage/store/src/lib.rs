@@ -14,6 +14,7 @@ mod compression;
 pub mod conformance;
 mod error;
 pub mod keys;
+mod left;
 mod mem;
 mod object_store;
 mod read;
@@ -27,6 +28,7 @@ pub use check::split_takes;
 pub use collection::CollectionId;
 pub use compression::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
 pub use error::{Fault, StoreError};
+pub use left::Left;
 pub use mem::MemStore;
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{

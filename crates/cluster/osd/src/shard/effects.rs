@@ -233,11 +233,7 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
         }
         // Its pool is in no map any more, so nothing else would tell of it.
         PgFailure::Remove(error) => tell(PgTrouble::Remains, error.to_string()),
-        PgFailure::RemoveGaps { gaps, why } => {
-            let what = if gaps == 1 { "a gap".to_owned() } else { format!("{gaps} gaps") };
-            let rest = format!("all that can be listed is removed, {what} in its list can't be read: {why}");
-            tell(PgTrouble::Remains, rest);
-        }
+        PgFailure::Remains(left) => tell(PgTrouble::Remains, format!("{left}; all else is removed")),
         // The PG alone: operators learn of it, and which one it is.
         failure => tell(PgTrouble::Stopped, failure.to_string()),
     }

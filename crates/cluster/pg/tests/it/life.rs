@@ -9,7 +9,9 @@ use messages::{Op, OpArgs, OpCode, OsdOp};
 use messages::{PastInterval, PastIntervals, PgHistory, PgState};
 use ops::FullKind;
 use pg::{Notice, Origin, Pg, PgEffect, PgEvent, PgFailure};
-use store::{Completion, MemStore, ObjectGap, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use store::{
+    Completion, Left, MemStore, ObjectGap, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
+};
 use types::{
     EntityName, EntityType, Epoch, Errno, FeatureBits, GHObject, HObject, OsdId, PgShard, ShardId, UTime,
 };
@@ -160,9 +162,31 @@ fn a_removal_goes_on_behind_gaps_and_keeps_the_pg_for_what_may_be_in_them() {
         rig.deliver_reads();
         while rig.commit_one() {}
     }
-    assert_eq!((rig.failure.take(), rig.removed), (Some(PgFailure::RemoveGaps { gaps: 2, why }), false));
+    let left = Left { objects: 0, gaps: 2, why };
+    assert_eq!((rig.failure.take(), rig.removed), (Some(PgFailure::Remains(left)), false));
     // The PG's own records are still there: a dump reads them.
     assert_eq!(rig.dump(0).objects, []);
+}
+
+#[test]
+fn a_removal_leaves_each_object_that_can_not_be_removed_and_no_other() {
+    let mut rig = Rig::new();
+    (0..600).for_each(|n| put(&mut rig, &format!("{n:03}"), ""));
+    let all: Vec<GHObject> = rig.dump(0).objects.into_iter().map(|(object, ..)| object).collect();
+    // Also neighbours, the first and the last.
+    let bad = [0, 77, 78, 300, 599].map(|n| all[n].clone());
+    rig.unreadable.extend(bad.clone());
+    rig.event(PgEvent::Remove);
+    let mut steps = 0;
+    while rig.deliver_read() || rig.commit_one() {
+        steps += 1;
+    }
+    let why = StoreError::Damaged("a page".into());
+    assert_eq!(rig.failure, Some(PgFailure::Remains(Left { objects: 5, gaps: 0, why })));
+    let left: Vec<GHObject> = rig.dump(0).objects.into_iter().map(|(object, ..)| object).collect();
+    assert_eq!(left, bad);
+    // Each takes at most as many refusals as 256 can be halved, and as many steps until 256 are removed at once again.
+    assert!(steps < 5 * 2 * 2 * 9, "{steps} reads and transactions");
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub struct Rig {
     /// The stores refuse the next change.
     refuse_next: bool,
     refused: Option<u64>,
+    /// What has to do with these objects can't be read, as the store says when they are to be changed.
+    pub unreadable: BTreeSet<GHObject>,
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
@@ -276,6 +278,7 @@ impl Rig {
             peeks: false,
             refuse_next: false,
             refused: None,
+            unreadable: BTreeSet::new(),
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
@@ -322,7 +325,11 @@ impl Rig {
                         self.refused = Some(change);
                     }
                     let refuse = self.refused == Some(change) && !is_sync(token);
-                    self.sides[copy].queue(token, txn, refuse);
+                    let damaged = txn.objects().iter().any(|(_, object)| self.unreadable.contains(object));
+                    self.sides[copy].queue(token, txn, refuse || damaged);
+                    if let Some((_, said)) = self.sides[copy].queued.back_mut().filter(|_| damaged) {
+                        *said = Err(StoreError::Damaged("a page".into()));
+                    }
                 }
                 PgEffect::Read { token, request } => {
                     let result = self.sides[copy_of(token)].look(request);
