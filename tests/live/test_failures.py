@@ -444,7 +444,8 @@ def test_a_failed_pg_holds_its_clients_back_and_costs_no_other(t):
     expect(f"pg {bad} can't be removed: " in client.ceph("log", "last", "50").text, "the reason in the cluster log")
     loligo(cluster, "stop", cluster.dir, "--osd", "0")
     loligo(cluster, "start", cluster.dir, "--osd", "0")
-    until(lambda: f"osd.0 keeps pg {bad}: damaged store: " in client.ceph("health", "detail").text, "why it is left", 30)
+    why = f"osd.0 keeps pg {bad}: its own records can't be removed: damaged store: "
+    until(lambda: why in client.ceph("health", "detail").text, "why it is left", 30)
     loligo(cluster, "stop", cluster.dir, "--osd", "0")
     said = loligo(cluster, "store", "remove", cluster.dir, "--osd", "0", "--pg", bad, "--yes-i-really-mean-it", code=1)
     expect("is there in part" in said and "damaged store: " in said, said)

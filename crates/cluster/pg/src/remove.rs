@@ -133,14 +133,19 @@ impl Pg {
 
     /// The store refuses a step of the removal.
     pub(crate) fn on_removal_refused(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
-        let removal = self.removal.get_or_insert_default();
         let is_damage = matches!(error, StoreError::Damaged(_) | StoreError::Checksum { .. });
-        match removal.under_way.take().filter(|_| is_damage) {
+        let Some(removal) = self.removal.as_mut().filter(|_| is_damage) else {
+            return self.fail(PgFailure::Remove(error), out);
+        };
+        match removal.under_way.take() {
             Some((objects, last)) => {
                 removal.refused(objects, last, error);
                 out.push(PgEffect::Acknowledge { token });
             }
-            None => self.fail(PgFailure::Remove(error), out),
+            // It was the last step.
+            None => {
+                self.fail(PgFailure::Remains(Left { objects: 0, gaps: 0, why: error }), out);
+            }
         }
     }
 }

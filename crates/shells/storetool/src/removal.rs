@@ -60,8 +60,13 @@ pub fn remove<S: ObjectStore>(
     }
     let mut txn = Transaction::new();
     txn.remove_collection(collection);
-    store.commit(txn)?;
-    Ok(removed)
+    match store.commit(txn) {
+        Err(why) if why.is_local() => {
+            let left = Box::new(Left { objects: 0, gaps: 0, why });
+            Err(PgError::Remains { pg, removed, left })
+        }
+        ended => ended.map(|()| removed).map_err(PgError::from),
+    }
 }
 
 /// Of those whose sizes can be read.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::StoreError;
 
-/// What a removal could not remove, and the first reason.
+/// What a removal could not remove, and the first reason. Without objects and gaps it is what the collection has beside them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left {
     /// Objects that are listed, and whose records can't all be read.
@@ -27,6 +27,9 @@ impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { objects, gaps, why } = self;
         let plural = |count: u64| if count == 1 { "" } else { "s" };
+        if *objects == 0 && *gaps == 0 {
+            write!(f, "its own records can't be removed")?;
+        }
         if *objects > 0 {
             write!(f, "{objects} object{} can't be removed", plural(*objects))?;
         }

@@ -190,6 +190,20 @@ fn a_removal_leaves_each_object_that_can_not_be_removed_and_no_other() {
 }
 
 #[test]
+fn a_removal_whose_last_step_meets_damage_says_that_nothing_else_is_left() {
+    let mut rig = Rig::new();
+    put(&mut rig, "a", "");
+    rig.unreadable.insert(GHObject::pgmeta(POOL, 0, pgid().shard));
+    rig.event(PgEvent::Remove);
+    rig.settle();
+    let failure = rig.failure.take().unwrap();
+    let text =
+        "its pool is gone, and its own records can't be removed: damaged store: a page; all else is removed";
+    assert_eq!((failure.to_string().as_str(), rig.removed), (text, false));
+    assert_eq!(rig.dump(0).objects, []);
+}
+
+#[test]
 fn bad_listings_are_refused() {
     let mut rig = Rig::new();
     let garbage = list(&HObject::min(), 1).with_indata(b"xyz".to_vec());

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::common::{SIZE_BYTES, expect_equal, fill, make_block, make_simple, object, open_block, owner, pg};
+use crate::common::{
+    SIZE_BYTES, expect_equal, fill, make_block, make_simple, object, open_block, owner, pg, version,
+};
 use buffer::{Piece, Rope};
 use store::CollectionId;
 use storetool::{Ended, Header, PgError, Reader, Record, StreamError, StreamReader, StreamWriter, Writer};
@@ -227,6 +229,39 @@ fn a_removal_goes_on_behind_what_can_not_be_listed() {
         }
         assert_eq!(storetool::is_whole(&mut store, pg(0)).unwrap(), Some(false));
     }
+}
+
+/// A PG's log goes with its collection, at the end.
+#[test]
+fn a_removal_says_what_it_has_done_though_the_log_can_not_be_read() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let (at, log) = (dir.path().join("a"), dir.path().join("log"));
+    let mut store = make_block(&at, 3);
+    let mut txn = store::Transaction::new();
+    txn.create_collection(pg(0), 3).write(pg(0), &object("a"), 0, Rope::from(vec![1; 5000]));
+    for n in 1..600 {
+        let record = format!("the record with number {n:03}").into_bytes();
+        txn.log_append(pg(0), version(n), store::LogRecordKind::Entry, record);
+    }
+    store.commit(txn).unwrap();
+    drop(store);
+    let place = blockfile::LogPlace { path: log, overwrite: false };
+    blockfile::move_log(&at, None, Some(&place), &blockfile::Options::default()).unwrap();
+    let (block, mark) = (blockfile::path_in(&at), b"the record with number 300");
+    let text = std::fs::read(&block).unwrap();
+    let file = std::fs::File::options().write(true).open(&block).unwrap();
+    let found = (0..text.len() - mark.len()).filter(|at| text[*at..].starts_with(mark));
+    found.for_each(|at| file.write_all_at(b"T", at as u64).unwrap());
+
+    let mut store = open_block(&at);
+    let pg_id = PgId { pool: PoolId(1), seed: 0 };
+    let Err(error) = storetool::remove(&mut store, pg_id, &mut |_| Ok(())) else {
+        panic!("it is removed in spite of the damage")
+    };
+    let text = error.to_string();
+    let told = "1 objects were removed; its own records can't be removed: damaged store: ";
+    assert!(text.contains(told), "{text}");
+    assert_eq!((space(&mut store), storetool::is_whole(&mut store, pg(0))), (0, Ok(Some(false))));
 }
 
 fn space(store: &mut blockfile::Blocking<blockfile::BlockFileStore>) -> u64 {

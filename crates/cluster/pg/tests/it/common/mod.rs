@@ -167,9 +167,10 @@ impl Side {
         self.store.queue(tried, token);
         let said = match self.completion() {
             Completion::Committed { token } => (token, Ok(txn)),
-            Completion::Refused { token, error: StoreError::CollectionNotEmpty(_) } => {
-                (token, Err(StoreError::NoSpace { needed: 1, available: 0 }))
-            }
+            Completion::Refused {
+                token,
+                error: StoreError::CollectionNotEmpty(_) | StoreError::NoSuchCollection(_),
+            } if refuse => (token, Err(StoreError::NoSpace { needed: 1, available: 0 })),
             Completion::Refused { token, error: error @ StoreError::AfterRefused(_) } => (token, Err(error)),
             other => panic!("{other:?}"),
         };
