@@ -173,7 +173,7 @@ pub fn inspect(path: &Path) -> Result<DirState, HostError> {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return inspect_empty(path),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            return Err(HostError::NotADirectory(path.into()));
+            return Err(part_of_cluster(path).unwrap_or_else(|| HostError::NotADirectory(path.into())));
         }
         Err(error) => return Err(HostError::Io { path: file, error }),
     };
@@ -204,9 +204,19 @@ fn inspect_empty(path: &Path) -> Result<DirState, HostError> {
         // What a start that failed half-way may leave is ours to remake; anything else is not.
         Ok(entries) => {
             let strange = entries.flatten().any(|e| !matches!(e.file_name().to_str(), Some("lock" | "log")));
-            if strange { Err(HostError::NotACluster(path.into())) } else { Ok(DirState::Empty) }
+            match strange {
+                true => Err(part_of_cluster(path).unwrap_or_else(|| HostError::NotACluster(path.into()))),
+                false => Ok(DirState::Empty),
+            }
         }
     }
+}
+
+/// What to say of a path that lies in a cluster's directory, if it does.
+fn part_of_cluster(path: &Path) -> Option<HostError> {
+    let whole = fs::canonicalize(path).ok()?;
+    let cluster = whole.ancestors().skip(1).find(|dir| dir.join("cluster.json").is_file())?;
+    Some(HostError::PartOfCluster { part: path.into(), cluster: cluster.into() })
 }
 
 /// The part up to a `..` below a directory that does not exist. Once that is made, the path is another directory, which
@@ -470,6 +480,23 @@ mod tests {
         fs::remove_file(tmp.path().join("cluster.json")).unwrap();
         fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
         assert!(matches!(inspect(tmp.path()), Err(HostError::NotACluster(_))));
+    }
+
+    #[test]
+    fn what_is_named_of_a_cluster_in_place_of_it_is_told() {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(tmp.path()).unwrap();
+        let osd = root.join("osd.0");
+        fs::create_dir(&osd).unwrap();
+        fs::write(osd.join("block"), "data").unwrap();
+        assert!(matches!(inspect(&osd), Err(HostError::NotACluster(_))));
+        fs::write(root.join("cluster.json"), "{}").unwrap();
+        for named in [osd.clone(), osd.join("block"), root.join("osd.0/../osd.0")] {
+            let Err(HostError::PartOfCluster { part, cluster }) = inspect(&named) else {
+                panic!("{named:?} is taken for something else")
+            };
+            assert_eq!((part, cluster), (named, root.clone()));
+        }
     }
 
     #[test]

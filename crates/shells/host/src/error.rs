@@ -49,6 +49,12 @@ pub enum HostError {
          make a cluster in"
     )]
     NotACluster(PathBuf),
+    /// A file or directory of a cluster.
+    #[error(
+        "{part} is a part of the cluster in {cluster}: name that directory, and an OSD by its number (--osd) where the \
+         command takes one"
+    )]
+    PartOfCluster { part: PathBuf, cluster: PathBuf },
     /// The description of the cluster can't be read.
     #[error("{path} can't be read: {reason}; restore it, or name another directory with --dir")]
     BadDescription {
