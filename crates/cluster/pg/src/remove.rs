@@ -133,8 +133,7 @@ impl Pg {
 
     /// The store refuses a step of the removal.
     pub(crate) fn on_removal_refused(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
-        let is_damage = matches!(error, StoreError::Damaged(_) | StoreError::Checksum { .. });
-        let Some(removal) = self.removal.as_mut().filter(|_| is_damage) else {
+        let Some(removal) = self.removal.as_mut().filter(|_| error.is_damage()) else {
             return self.fail(PgFailure::Remove(error), out);
         };
         match removal.under_way.take() {

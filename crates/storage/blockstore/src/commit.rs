@@ -439,6 +439,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// answer to those that wait if no commit is under way, and to the next transaction if none waits either: so the store's
     /// owner always learns why it stopped.
     fn stop(&mut self, under_way: Vec<Completion>, error: StoreError) {
+        // What stops the store is never what concerns one request alone.
+        let error = match error {
+            StoreError::Unreadable { what, errno } => StoreError::Io { what, errno },
+            other => other,
+        };
         self.stopped = true;
         let waiting = self.pending.give_up();
         let commits =

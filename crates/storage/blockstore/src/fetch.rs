@@ -15,7 +15,7 @@ use crate::layout::{BLOCK, ShardLayout};
 use crate::page::{Key, Page, PagePtr};
 use crate::planted::Bug;
 use crate::read::DataRead;
-use crate::store::{BlockStore, Purpose, io_error};
+use crate::store::{BlockStore, Purpose, read_error};
 
 /// Who waits for something from the device: a request by its number, or the work on what is dead.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -223,7 +223,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             Ok(_) => {}
             Err(error) => {
-                let error = io_error("read", &error);
+                let error = read_error("read", &error);
                 fetched.extend((first..first + count).map(|block| (block, Err(error.clone()))));
             }
         }
@@ -254,7 +254,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(OpenRead { token, read, error, came, .. }) = self.reads.remove(&id) else { return };
         let keep = read.keep;
         let result = match error {
-            Some(error) => Err(io_error("read", &error)),
+            Some(error) => Err(read_error("read", &error)),
             None if self.io.planted.is(Bug::ReadsAreUnchecked) => read.finish(&self.packer.codec),
             None => verified(read, &self.packer.codec),
         };
@@ -281,7 +281,7 @@ fn read_runs<Q: DeviceQueue>(io: &mut Io<Q, Purpose>, layout: &ShardLayout, ptr:
 /// What was read of a page, in its pieces.
 fn page_of(ptr: &PagePtr, runs: Vec<Option<Piece>>, error: Option<DeviceError>) -> Result<Page, StoreError> {
     if let Some(error) = error {
-        return Err(io_error("read of a page", &error));
+        return Err(read_error("read of a page", &error));
     }
     let mut bytes = Rope::new();
     runs.into_iter().flatten().for_each(|run| bytes.push(run));

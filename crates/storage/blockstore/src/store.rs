@@ -7,7 +7,7 @@ use store::{
     ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome,
     ReadRequest, StoreError, StoreShard, Token, Transaction, Waker,
 };
-use types::{GHObject, PoolId, UTime};
+use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
 
 use crate::bitmap::{Run, runs_of};
@@ -131,6 +131,17 @@ pub enum Purpose {
 /// A device's error as the store's.
 pub fn io_error(what: &'static str, error: &DeviceError) -> StoreError {
     StoreError::Io { what, errno: error.errno() }
+}
+
+/// A device's error of a read as the store's: a sector that can't be read says nothing of the others, unlike a device that is gone.
+pub fn read_error(what: &'static str, error: &DeviceError) -> StoreError {
+    match error {
+        // Linux gives ENODATA for a bad sector and EILSEQ for a bad checksum, and EIO for these where a driver does not say more.
+        DeviceError::Io { errno: errno @ (Errno::EIO | Errno::ENODATA | Errno::EILSEQ), .. } => {
+            StoreError::Unreadable { what, errno: *errno }
+        }
+        other => io_error(what, other),
+    }
 }
 
 /// A handle on one shard of a block store: a store of one shard to its user.

@@ -89,9 +89,19 @@ pub enum StoreError {
         /// Bytes free for transactions.
         available: u64,
     },
-    /// The device failed. A store that could not make a transaction durable refuses all that follow.
+    /// The device failed as a whole, or a write or a flush of it did. A store that could not make a transaction durable refuses all
+    /// that follow.
     #[error("{what}: {errno}")]
     Io {
+        /// What was attempted.
+        what: &'static str,
+        /// The system's error.
+        errno: Errno,
+    },
+    /// The device can't read these bytes: one of its sectors is bad, for all that is known. A transaction that needs them is refused
+    /// as one that makes no sense is, and the store goes on.
+    #[error("{what}: {errno}")]
+    Unreadable {
         /// What was attempted.
         what: &'static str,
         /// The system's error.
@@ -119,6 +129,7 @@ impl StoreError {
         match self {
             Self::NoSpace { .. }
             | Self::Io { .. }
+            | Self::Unreadable { .. }
             | Self::Checksum { .. }
             | Self::Damaged(_)
             | Self::Stopped => Fault::Disk,
@@ -143,7 +154,12 @@ impl StoreError {
 
     /// Whether the error says nothing of the rest of the store: it lacks space, or a block or a record is bad.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::NoSpace { .. } | Self::Checksum { .. } | Self::Damaged(_))
+        matches!(self, Self::NoSpace { .. }) || self.is_damage()
+    }
+
+    /// Whether stored bytes can't be read, or are not what was written, and nothing says more of the rest of the store.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Checksum { .. } | Self::Damaged(_))
     }
 
     /// The error number that Ceph gives for it.
@@ -164,7 +180,8 @@ impl StoreError {
             Self::AfterRefused(_) | Self::Rehoming { .. } => Errno::EBUSY,
             Self::NoSpace { .. } => Errno::ENOSPC,
             Self::Io { errno, .. } => *errno,
-            Self::Checksum { .. } | Self::Damaged(_) | Self::Stopped => Errno::EIO,
+            // What the device says of a bad sector may be ENODATA, which clients take for a missing attribute.
+            Self::Unreadable { .. } | Self::Checksum { .. } | Self::Damaged(_) | Self::Stopped => Errno::EIO,
         }
     }
 }

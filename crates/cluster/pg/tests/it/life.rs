@@ -170,7 +170,13 @@ fn a_removal_goes_on_behind_gaps_and_keeps_the_pg_for_what_may_be_in_them() {
 
 #[test]
 fn a_removal_leaves_each_object_that_can_not_be_removed_and_no_other() {
+    leaves_each_object_that_can_not_be_removed(&StoreError::Damaged("a page".into()));
+    leaves_each_object_that_can_not_be_removed(&StoreError::Unreadable { what: "a page", errno: Errno::EIO });
+}
+
+fn leaves_each_object_that_can_not_be_removed(why: &StoreError) {
     let mut rig = Rig::new();
+    rig.damage_is = why.clone();
     (0..600).for_each(|n| put(&mut rig, &format!("{n:03}"), ""));
     let all: Vec<GHObject> = rig.dump(0).objects.into_iter().map(|(object, ..)| object).collect();
     // Also neighbours, the first and the last.
@@ -181,12 +187,22 @@ fn a_removal_leaves_each_object_that_can_not_be_removed_and_no_other() {
     while rig.deliver_read() || rig.commit_one() {
         steps += 1;
     }
-    let why = StoreError::Damaged("a page".into());
-    assert_eq!(rig.failure, Some(PgFailure::Remains(Left { objects: 5, gaps: 0, why })));
+    assert_eq!(rig.failure, Some(PgFailure::Remains(Left { objects: 5, gaps: 0, why: why.clone() })));
     let left: Vec<GHObject> = rig.dump(0).objects.into_iter().map(|(object, ..)| object).collect();
     assert_eq!(left, bad);
     // Each takes at most as many refusals as 256 can be halved, and as many steps until 256 are removed at once again.
     assert!(steps < 5 * 2 * 2 * 9, "{steps} reads and transactions");
+}
+
+#[test]
+fn a_removal_ends_where_the_store_does() {
+    let mut rig = Rig::new();
+    ["a", "b"].into_iter().for_each(|name| put(&mut rig, name, ""));
+    let commit = StoreError::Io { what: "commit", errno: Errno::EIO };
+    rig.event(PgEvent::Remove);
+    rig.deliver_reads();
+    rig.refuse_queued(commit.clone());
+    assert_eq!(rig.failure, Some(PgFailure::Remove(commit)));
 }
 
 #[test]

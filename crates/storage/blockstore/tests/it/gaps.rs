@@ -7,7 +7,7 @@ use store::conformance::{Factory, Harness};
 use store::{
     AttrChoice, CollectionId, ObjectGap, ObjectPage, ReadOutcome, ReadRequest, StoreError, Transaction,
 };
-use types::{GHObject, HObject, Name, PgId, PoolId};
+use types::{Errno, GHObject, HObject, Name, PgId, PoolId};
 
 use crate::common::{Sim, Simulated, check, write};
 
@@ -79,15 +79,27 @@ fn damage(disks: &SimDisks, n: u32) -> Vec<(u64, Vec<u8>)> {
 
 /// Damages the leaf that has these bytes.
 fn damage_block(disks: &SimDisks, name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let found = blocks_with(disks, name);
+    found.iter().for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
+    found
+}
+
+/// Makes the leaf that has these bytes one that the device can't read.
+fn lose_block(disks: &SimDisks, name: &[u8]) {
+    let found = blocks_with(disks, name);
+    assert!(!found.is_empty());
+    found.iter().for_each(|(at, _)| disks.fail_reads(DeviceId::Data, *at..at + BLOCK));
+}
+
+/// Blocks of leaves that have these bytes, and where they are.
+fn blocks_with(disks: &SimDisks, name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let blocks = (BLOCKS..SIZE).step_by(BLOCK as usize);
     let blocks = blocks.map(|at| (at, disks.visible(DeviceId::Data, at, BLOCK as usize)));
     // The first name of a leaf is also in the page above, which begins with its level.
     let is_above = |block: &[u8]| block[0] == 1 && block[3..5] == [0, 0];
     let has_name = |block: &[u8]| block.windows(name.len()).any(|bytes| bytes == name);
     let has_it = |block: &[u8]| has_name(block) && !is_above(block);
-    let found: Vec<_> = blocks.filter(|(_, block)| has_it(block)).collect();
-    found.iter().for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
-    found
+    blocks.filter(|(_, block)| has_it(block)).collect()
 }
 
 /// Puts back what was damaged, where nothing else was written since.
@@ -111,7 +123,7 @@ fn removal(collection: CollectionId, object: &GHObject) -> Transaction {
 fn remove(h: &mut Harness<Simulated>, collection: CollectionId, object: &GHObject) -> bool {
     match h.apply(removal(collection, object)) {
         Ok(()) => true,
-        Err(StoreError::Damaged(_)) => false,
+        Err(error) if error.is_damage() => false,
         Err(other) => panic!("{object}: {other}"),
     }
 }
@@ -163,7 +175,8 @@ fn fill(h: &mut Harness<Simulated>) {
         txn.write(CollectionId::Meta, &object(n), 0, vec![0xee; 256 << 10].into());
         match h.apply(txn) {
             // Some would have their onodes in a leaf that can't be read.
-            Ok(()) | Err(StoreError::Damaged(_)) => {}
+            Ok(()) => {}
+            Err(error) if error.is_damage() => {}
             Err(StoreError::NoSpace { .. }) => return assert!(n > 2010, "there was room"),
             Err(other) => panic!("{other}"),
         }
@@ -264,4 +277,55 @@ fn an_object_stays_whose_shares_can_not_be_counted() {
     let disks = closed(&factory, h);
     let left: Vec<_> = left.into_iter().map(|n| (pg(), n)).collect();
     expect_left(&factory, &disks, damaged, &left);
+}
+
+/// The same where the device says that it can't read the block.
+#[test]
+fn a_sector_that_can_not_be_read_costs_what_a_flipped_bit_does() {
+    // A leaf with counts of shares (an entry's key length, table and number), which all removals need, and one with objects alone.
+    for (entry, has_counts) in [(&b"\x09\0\0\0r\0\0\0\0\0\0\0"[..], true), (b"object 077", false)] {
+        let (factory, disks) = filled();
+        lose_block(&disks, entry);
+        let mut h = Harness::new(factory.open(&disks), factory.properties());
+        let (objects, gaps) = listed(&mut h, pg(), 1000);
+        let why = StoreError::Unreadable { what: "read of a page", errno: Errno::EIO };
+        assert!(gaps.iter().all(|gap| gap.why == why), "{gaps:?}");
+        let left = remove_each(&mut h);
+        assert!(left.len() > 2, "{} are left", left.len());
+        assert!(has_counts || !gaps.is_empty() && objects.len() + left.len() == all().count());
+        fill(&mut h);
+        let disks = closed(&factory, h);
+        disks.heal(DeviceId::Data);
+        let left: Vec<_> = left.into_iter().map(|n| (pg(), n)).collect();
+        expect_left(&factory, &disks, Vec::new(), &left);
+    }
+}
+
+/// New objects' keys are written without a look at the leaf that they belong to: then it is the checkpoint that can't go on.
+#[test]
+fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
+    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
+    for n in 1000..1060 {
+        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
+    }
+    h.commit(|t| t.create_collection(pg(), 0));
+    let attr = |n: u32| [format!("attribute of {n:04}").into_bytes(), vec![7; 600]].concat();
+    for n in 0..OBJECTS {
+        h.commit(|t| t.set_attr(pg(), &object(n), "_", attr(n)));
+    }
+    let disks = closed(&factory, h);
+    lose_block(&disks, format!("attribute of {:04}", OBJECTS - 1).as_bytes());
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.set_attr(pg(), &object(OBJECTS), "_", attr(OBJECTS)));
+    h.store().store.request_checkpoint();
+    for _ in 0..1000 {
+        if h.store().store.has_failed() {
+            break;
+        }
+        h.turn();
+    }
+    let refused = h.refused(|t| t.touch(CollectionId::Meta, &object(1)));
+    assert!(matches!(refused, StoreError::Io { errno: Errno::EIO, .. }), "{refused}");
 }

@@ -62,6 +62,8 @@ pub struct Rig {
     refused: Option<u64>,
     /// What has to do with these objects can't be read, as the store says when they are to be changed.
     pub unreadable: BTreeSet<GHObject>,
+    /// How a transaction of one of these is refused.
+    pub damage_is: StoreError,
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
@@ -280,6 +282,7 @@ impl Rig {
             refuse_next: false,
             refused: None,
             unreadable: BTreeSet::new(),
+            damage_is: StoreError::Damaged("a page".into()),
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
@@ -329,7 +332,7 @@ impl Rig {
                     let damaged = txn.objects().iter().any(|(_, object)| self.unreadable.contains(object));
                     self.sides[copy].queue(token, txn, refuse || damaged);
                     if let Some((_, said)) = self.sides[copy].queued.back_mut().filter(|_| damaged) {
-                        *said = Err(StoreError::Damaged("a page".into()));
+                        *said = Err(self.damage_is.clone());
                     }
                 }
                 PgEffect::Read { token, request } => {
