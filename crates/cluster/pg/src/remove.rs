@@ -21,7 +21,7 @@ pub(crate) struct Removal {
     at_once: usize,
     /// How many objects the transaction under way removes, and the last of them.
     under_way: Option<(usize, GHObject)>,
-    /// The last object that can't be removed. Nothing else is left before it.
+    /// The last object that was removed, or can't be: no step looks again at what is up to it, nor passes by the gaps before it.
     behind: Option<GHObject>,
     /// What can't be removed, but for gaps.
     refused: Option<Left>,
@@ -37,11 +37,17 @@ impl Default for Removal {
 }
 
 impl Removal {
+    /// Where the list goes on, when no step is under way. One that was refused is known to be; another has removed its objects.
+    fn start(&mut self) -> GHObject {
+        if let Some((_, last)) = self.under_way.take() {
+            self.at_once = (2 * self.at_once).min(OBJECTS_AT_ONCE);
+            self.behind = Some(last);
+        }
+        self.behind.clone().unwrap_or(GHObject::min())
+    }
+
     /// What is to be removed next, of a part of the list from where it is.
     fn next(&mut self, page: ObjectPage, meta: &GHObject) -> Vec<GHObject> {
-        if self.under_way.take().is_some() {
-            self.at_once = (2 * self.at_once).min(OBJECTS_AT_ONCE);
-        }
         for gap in page.gaps {
             if !self.gaps.contains(&gap) {
                 self.gaps.push(gap);
@@ -100,7 +106,7 @@ impl Pg {
         let removal = self.removal.get_or_insert_default();
         let request = ReadRequest::ListReadable {
             collection: self.records.collection,
-            start: removal.behind.clone().unwrap_or(GHObject::min()),
+            start: removal.start(),
             end: GHObject::max(),
             // One more is where it begins, and one more has the PG's records.
             objects_max: OBJECTS_AT_ONCE + 2,

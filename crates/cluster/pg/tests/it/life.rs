@@ -194,6 +194,21 @@ fn leaves_each_object_that_can_not_be_removed(why: &StoreError) {
     assert!(steps < 5 * 2 * 2 * 9, "{steps} reads and transactions");
 }
 
+/// A list from the beginning would pass by everything again that can't be read.
+#[test]
+fn a_removal_goes_on_where_it_is() {
+    let mut rig = Rig::new();
+    (0..600).for_each(|n| put(&mut rig, &format!("{n:03}"), ""));
+    rig.event(PgEvent::Remove);
+    rig.settle();
+    assert!(rig.removed && !rig.failed);
+    let lists = rig.trace.iter().filter(|effect| effect.contains("ListReadable"));
+    let first = format!("start: {:?}", GHObject::min());
+    // 600 objects are three steps, and that nothing is left is seen by a list, as is the collection's end.
+    let is_first: Vec<bool> = lists.map(|effect| effect.contains(&first)).collect();
+    assert_eq!(is_first, [true, false, false, false, false]);
+}
+
 #[test]
 fn a_removal_ends_where_the_store_does() {
     let mut rig = Rig::new();
