@@ -58,8 +58,8 @@ pub struct Pages {
     /// Where each is, by its first block.
     places: BlockIndex,
     bytes: u64,
-    /// Pages that could not be read.
-    bad: Vec<(PagePtr, StoreError)>,
+    /// Pages that could not be read, by their first blocks.
+    bad: BTreeMap<u64, (PagePtr, StoreError)>,
     ages: Ages,
 }
 
@@ -103,9 +103,9 @@ impl Pages {
     }
 
     fn missing(&self, ptr: &PagePtr) -> Stop {
-        match self.bad.iter().find(|(bad, _)| bad == ptr) {
-            Some((_, error)) => Stop::Error(error.clone()),
-            None => Stop::Pages(vec![ptr.clone()]),
+        match self.bad.get(&first_block(ptr)) {
+            Some((bad, error)) if bad == ptr => Stop::Error(error.clone()),
+            _ => Stop::Pages(vec![ptr.clone()]),
         }
     }
 
@@ -138,7 +138,7 @@ impl Pages {
     }
 
     pub fn on_bad(&mut self, ptr: PagePtr, error: StoreError) {
-        self.bad.push((ptr, error));
+        self.bad.insert(first_block(&ptr), (ptr, error));
     }
 
     /// Forgets what could not be read: the next request that needs it reads it again.
@@ -316,7 +316,7 @@ impl Tree {
     }
 
     /// The leaf of a key and some behind it, before `end`, as far as one page above them has them: those that are not in
-    /// memory. An error if that page is not there, either.
+    /// memory, but for those that are known to be bad. An error if that page is not there, either.
     fn ahead(&self, pages: &Pages, key: &[u8], end: Option<&[u8]>) -> Attempt<Vec<PagePtr>> {
         let Some(Found { page: above, .. }) = self.descend(pages, 1, key)? else {
             return Err(damaged("a tree of one level"));
@@ -327,8 +327,8 @@ impl Tree {
             if end.is_some_and(|end| low >= end) {
                 break;
             }
-            if pages.find(ptr).is_err() {
-                missing.push(PagePtr::decode(ptr).map_err(damaged)?);
+            if let Err(Stop::Pages(more)) = pages.find(ptr) {
+                missing.extend(more);
             }
         }
         Ok(missing)
@@ -514,7 +514,8 @@ impl Tables {
     /// the tree, too, since none of these may be all that there is of its key.
     ///
     /// # Errors
-    /// As [`Tables::next`]; but one that no page is the reason of, or that leads nowhere, comes after what was passed by.
+    /// As [`Tables::next`]; but one that no page is the reason of, or that leads nowhere, comes after what was passed by. Also
+    /// pages that have to be read may come after it: then a search from behind the last gap on need not pass these again.
     pub fn next_readable(
         &self,
         top: &Layer,
@@ -522,11 +523,16 @@ impl Tables {
         end: Option<&[u8]>,
         passed: &mut Vec<(Gap, StoreError)>,
     ) -> Attempt<Option<(Key, Piece)>> {
-        let mut from = Key::from_slice(from);
+        let (mut from, mut is_behind) = (Key::from_slice(from), false);
         let is_before_end = |key: &Key| end.is_none_or(|end| key.as_slice() < end);
         loop {
             let error = match self.next(top, &from, end) {
                 Err(Stop::Error(error)) => error,
+                // One leaf at a time would be one wait for each gap.
+                Err(Stop::Pages(missing)) if is_behind => {
+                    let ahead = self.tree.ahead(&self.pages, &from, end).unwrap_or_default();
+                    return Err(Stop::Pages(if ahead.is_empty() { missing } else { ahead }));
+                }
                 found => return found,
             };
             let leads_on =
@@ -539,7 +545,7 @@ impl Tables {
             let high = gap.high.clone().filter(is_before_end);
             passed.push((gap, error));
             match high {
-                Some(high) => from = high,
+                Some(high) => (from, is_behind) = (high, true),
                 None => return Ok(None),
             }
         }

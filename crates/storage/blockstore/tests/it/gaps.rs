@@ -1,13 +1,17 @@
 //! A leaf of onodes that can't be read costs the objects in it, and nothing beside it or behind it.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use blockdev::DeviceId;
 use blockdev::sim::SimDisks;
-use blockstore::{BLOCK, Options};
+use blockstore::{BLOCK, Checker, Options};
 use store::conformance::{Factory, Harness};
 use store::{
-    AttrChoice, CollectionId, ObjectGap, ObjectPage, ReadOutcome, ReadRequest, StoreError, Transaction,
+    AttrChoice, CollectionId, ObjectGap, ObjectPage, ObjectStore, ReadOutcome, ReadRequest, StoreError,
+    Transaction,
 };
-use types::{Errno, GHObject, HObject, Name, PgId, PoolId};
+use types::{Errno, GHObject, HObject, Name, PgId, PoolId, UTime};
 
 use crate::common::{Sim, Simulated, check, write};
 
@@ -328,4 +332,55 @@ fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
     }
     let refused = h.refused(|t| t.touch(CollectionId::Meta, &object(1)));
     assert!(matches!(refused, StoreError::Io { errno: Errno::EIO, .. }), "{refused}");
+}
+
+/// A check goes on behind those that it has passed, though it waits for others.
+#[test]
+fn many_leaves_that_can_not_be_read_are_passed_by_once_each() {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
+    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
+    for n in 1000..1060 {
+        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
+    }
+    h.commit(|t| t.create_collection(pg(), 0));
+    // Few objects with such names have room in a leaf.
+    let name = |n: u32| format!("{}{n:04}", "long".repeat(450));
+    let named = |n: u32| -> GHObject {
+        let hash = n.reverse_bits();
+        HObject::head(PoolId(1), Name::new(), Name::new(), name(n).as_str().into(), hash).into()
+    };
+    for n in 0..OBJECTS {
+        h.commit(|t| t.touch(pg(), &named(n)));
+    }
+    let disks = closed(&factory, h);
+    // The first leaf and the last one have also what an opening reads.
+    for n in 20..OBJECTS - 20 {
+        let found = blocks_with(&disks, name(n).as_bytes());
+        // A leaf begins with its level and, behind lengths, its first key's table.
+        for (at, _) in found.iter().filter(|(_, block)| block[0] == 0 && block[9] == b'o') {
+            disks.fail_reads(DeviceId::Data, *at..at + BLOCK);
+        }
+    }
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let (objects, gaps) = listed(&mut h, pg(), 1000);
+    assert!(objects.len() < 80 && gaps.len() > 10, "{} objects, {} gaps", objects.len(), gaps.len());
+    let Simulated { store, disks } = h.take();
+    drop(store);
+    disks.close();
+    let Simulated { mut store, .. } = factory.open(&disks);
+    let mut now = UTime { sec: 2_000_000_000, nsec: 0 };
+    let (mut checker, mut waits) = (Checker::new(), 0);
+    let problems = loop {
+        match checker.advance(&mut store) {
+            Some(problems) => break problems,
+            None => waits += 1,
+        }
+        store.turn(now);
+        now = now.max(store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+        store.turn(now);
+        assert!(waits < 1000, "a check ends");
+    };
+    let different: BTreeSet<&String> = problems.iter().collect();
+    assert!(different.len() == problems.len() && problems.len() > gaps.len(), "{problems:#?}");
 }
