@@ -2,7 +2,7 @@
 # Builds the program to install, target/dist/loligo: optimised as a whole, and for the ways that a load takes through
 # it. It is built with counters, serves that load, and is built again by what was counted: some 15 minutes on two cores.
 # Needs `ceph` (a pool is made with it) and an `llvm-profdata` that reads what this rustc counts: rustup's component
-# llvm-tools, or Debian's llvm-19, which is installed where root runs this; and 10 GiB in TMPDIR (/tmp). Without the programs
+# llvm-tools, or Debian's llvm-19, which is installed where root runs this; and some GiB in TMPDIR (/tmp). Without the programs
 # it says so, and builds without counts (also with PROFILE=no).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
