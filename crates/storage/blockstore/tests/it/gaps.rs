@@ -47,12 +47,7 @@ fn contents(n: u32) -> Vec<u8> {
 /// A store of which one PG has its onodes in many leaves, none of which has a copy: what is made first, and so has copies, is another
 /// collection. It is closed in order, with everything in its tree.
 fn filled() -> (Sim, SimDisks) {
-    let mut factory = Sim::new(Options::default(), LOG_BYTES);
-    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
-    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
-    for n in 1000..1060 {
-        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
-    }
+    let (factory, mut h) = begun();
     h.commit(|t| t.create_collection(pg(), 0).create_collection(child(), 1));
     for n in 0..OBJECTS {
         h.commit(|t| t.write(pg(), &object(n), 0, contents(n).into()));
@@ -60,6 +55,17 @@ fn filled() -> (Sim, SimDisks) {
     }
     let simulated = closed(&factory, h);
     (factory, simulated)
+}
+
+/// A store whose first leaves, which have copies, hold what no test damages.
+fn begun() -> (Sim, Harness<Simulated>) {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
+    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
+    for n in 1000..1060 {
+        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
+    }
+    (factory, h)
 }
 
 /// Brings everything into the tree, and closes the store in order.
@@ -228,7 +234,8 @@ fn a_checkpoint_goes_on_beside_a_leaf_that_can_not_be_read() {
     closed(&factory, h);
 }
 
-/// Blocks that an object shares are counted apart from it: so one that can't be read keeps what it maps, whoever else gives it up.
+/// The store counts shared blocks apart from the objects: an object that can't be read keeps its blocks when another one that shares
+/// them is removed.
 #[test]
 fn what_can_be_listed_is_removed_and_takes_nothing_from_what_can_not() {
     for (divided, objects_max) in [(false, 7), (false, 1000), (true, 7), (true, 1000)] {
@@ -311,12 +318,7 @@ fn a_sector_that_can_not_be_read_costs_what_a_flipped_bit_does() {
 /// New objects' keys are written without a look at the leaf that they belong to: then it is the checkpoint that can't go on.
 #[test]
 fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
-    let mut factory = Sim::new(Options::default(), LOG_BYTES);
-    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
-    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
-    for n in 1000..1060 {
-        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
-    }
+    let (factory, mut h) = begun();
     h.commit(|t| t.create_collection(pg(), 0));
     let attr = |n: u32| [format!("attribute of {n:04}").into_bytes(), vec![7; 600]].concat();
     for n in 0..OBJECTS {
@@ -340,12 +342,7 @@ fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
 /// A check goes on behind those that it has passed, though it waits for others.
 #[test]
 fn many_leaves_that_can_not_be_read_are_passed_by_once_each() {
-    let mut factory = Sim::new(Options::default(), LOG_BYTES);
-    let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
-    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
-    for n in 1000..1060 {
-        h.commit(|t| t.touch(CollectionId::Meta, &object(n)));
-    }
+    let (factory, mut h) = begun();
     h.commit(|t| t.create_collection(pg(), 0));
     // Few objects with such names have room in a leaf.
     let long = "long".repeat(450);
