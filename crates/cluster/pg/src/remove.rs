@@ -48,11 +48,7 @@ impl Removal {
 
     /// What is to be removed next, of a part of the list from where it is.
     fn next(&mut self, page: ObjectPage, meta: &GHObject) -> Vec<GHObject> {
-        for gap in page.gaps {
-            if !self.gaps.contains(&gap) {
-                self.gaps.push(gap);
-            }
-        }
+        ObjectGap::add(&mut self.gaps, page.gaps);
         let objects = page.objects.into_iter().map(|(object, _)| object);
         let others = objects.filter(|object| object != meta && Some(object) > self.behind.as_ref());
         let objects: Vec<GHObject> = others.take(self.at_once).collect();

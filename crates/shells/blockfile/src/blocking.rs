@@ -9,7 +9,7 @@ use types::GHObject;
 use crate::drive::Driver;
 
 /// Objects that are listed at once.
-const LISTED: usize = 1000;
+pub(crate) const LISTED: usize = 1000;
 
 /// See the module's documentation. Every call waits for its outcome.
 pub struct Blocking<S> {

@@ -3,10 +3,7 @@
 use store::{CollectionId, ObjectGap, ObjectPage, ObjectStore, ReadOutcome, ReadRequest, StoreError};
 use types::GHObject;
 
-use crate::blocking::{Blocking, unexpected};
-
-/// Objects that are listed at once.
-const LISTED: usize = 1000;
+use crate::blocking::{Blocking, LISTED, unexpected};
 
 /// See the module's documentation.
 pub struct Walk {
@@ -37,11 +34,7 @@ impl Walk {
             other => return Err(unexpected(&other)),
         };
         self.start = (next != end).then_some(next);
-        for gap in gaps {
-            if !self.gaps.contains(&gap) {
-                self.gaps.push(gap);
-            }
-        }
+        ObjectGap::add(&mut self.gaps, gaps);
         Ok(Some(objects.into_iter().map(|(object, _)| object).collect()))
     }
 

@@ -264,12 +264,7 @@ impl<'a> Context<'a> {
             Some(gaps) => {
                 let mut passed = Vec::new();
                 let found = self.tables.next_readable(&self.top, from, end, &mut passed);
-                for gap in passed.into_iter().map(|(gap, why)| objects_of(&gap, from, why)) {
-                    // A divided collection is searched in several places for each object.
-                    if !gaps.contains(&gap) {
-                        gaps.push(gap);
-                    }
-                }
+                ObjectGap::add(gaps, passed.into_iter().map(|(gap, why)| objects_of(&gap, from, why)));
                 found
             }
         }

@@ -223,6 +223,17 @@ pub struct ObjectGap {
     pub why: StoreError,
 }
 
+impl ObjectGap {
+    /// Adds gaps to others, each once: several searches, and several pages of a list, pass by the same.
+    pub fn add(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
+        for gap in more {
+            if !all.contains(&gap) {
+                all.push(gap);
+            }
+        }
+    }
+}
+
 /// The small info of a collection that a tool makes or removes, and has not come to the end of. No PG can be read with it, so
 /// an OSD that finds one leaves it alone (the PG is down).
 pub const UNFINISHED: &[u8] = b"unfinished copy";

@@ -162,11 +162,7 @@ fn listed(
         };
         assert!(some.len() == objects_max || next == end, "a page is full, or the last one");
         objects.extend(some.into_iter().map(|(object, _)| object));
-        passed.into_iter().for_each(|gap| {
-            if !gaps.contains(&gap) {
-                gaps.push(gap);
-            }
-        });
+        ObjectGap::add(&mut gaps, passed);
         start = next;
     }
     (objects, gaps)
