@@ -27,6 +27,7 @@ use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::tree::{Gap, Layer, Merged, Tables};
+use crate::vacancies::{LISTED_MAX, hash_of};
 
 /// Contents of blocks in memory.
 #[derive(Debug, Default)]
@@ -459,8 +460,13 @@ impl Context<'_> {
             if let Some(key) = recent.absent(place.space, object) {
                 return Ok((Place { key: key.clone().into(), ..place }, None));
             }
+            if recent.vacancies.has(place.key(object)) {
+                debug_assert!(!matches!(self.get(place.key(object)), Ok(Some(_))), "there is such an onode");
+                return Ok((place, None));
+            }
         }
         let Some(value) = self.get(place.key(object))? else {
+            self.on_vain_search(place.key(object));
             return Ok((place, None));
         };
         // A piece of a page would keep all of the page in memory.
@@ -468,6 +474,24 @@ impl Context<'_> {
         let found = decoded(value.clone())?;
         self.note(|recent| recent.note_onode(place.space, object.clone(), value));
         Ok((place, Some(found)))
+    }
+
+    /// The tables have no onode with this key: where many such searches are, their neighbours are noted.
+    fn on_vain_search(&self, key: &Key) {
+        if self.recent().is_none() {
+            return;
+        }
+        let unlisted = self.tables.recent.borrow_mut().vacancies.on_vain_search(key);
+        let Some(unlisted) = unlisted else { return };
+        let mut hashes = Vec::new();
+        let listed = self.tables.each_key(&unlisted.start, unlisted.end.as_deref(), |key| {
+            hashes.extend(hash_of(key));
+            hashes.len() <= LISTED_MAX
+        });
+        // Nobody waits for pages because of this.
+        if listed.is_ok() {
+            self.tables.recent.borrow_mut().vacancies.on_listed(unlisted, hashes);
+        }
     }
 
     /// The object if it was stored last. It has to be stored again to be found so once more, and for its onode to be set.

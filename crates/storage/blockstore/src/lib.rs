@@ -71,6 +71,7 @@ mod store;
 #[cfg(test)]
 mod test_store;
 mod tree;
+mod vacancies;
 mod write;
 
 pub use check::Checker;

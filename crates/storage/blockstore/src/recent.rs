@@ -1,4 +1,5 @@
-//! Records of collections, onodes and maps that were found or written lately: most requests search the tree for nothing.
+//! Records of collections, onodes and maps that were found or written lately, and which onodes there are not: most requests search the
+//! tree for nothing.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use types::{GHObject, HObject};
 use crate::page::Key;
 use crate::recent_maps::RecentMaps;
 use crate::records::{Collection, SPACE_KEY_BYTES, object_key, space_of, table};
+use crate::vacancies::Vacancies;
 
 /// Places for onodes at most, and for records of maps, a power of two.
 const PLACES_MAX: usize = 1 << 18;
@@ -63,12 +65,15 @@ pub struct Recent {
     bytes: u64,
     /// Records of maps.
     pub maps: RecentMaps,
+    /// Onodes that there are not.
+    pub vacancies: Vacancies,
 }
 
 impl Recent {
     /// Sets the number of places for onodes, and for records of maps, by the size of the cache, in bytes. A change of that number
     /// drops all of them.
     pub fn fit(&mut self, cache_bytes: u64) {
+        self.vacancies.fit(cache_bytes);
         let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(1, PLACES_MAX as u64) as usize;
         let places = 1 << places.ilog2();
         if places != self.places {
@@ -141,6 +146,9 @@ impl Recent {
 
     fn on_onode(&mut self, key: &Key, value: Option<&Piece>) {
         self.absent.take_if(|(.., absent)| absent == key);
+        if value.is_some() {
+            self.vacancies.on_set(key);
+        }
         let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
         let place = hash.map(|hash| self.place(hash));
         let there = place.and_then(|place| self.onodes.get_mut(place));
@@ -164,7 +172,8 @@ impl Recent {
 
     /// Bytes of memory of the onodes and of the records of maps.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.maps.bytes() + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
+        let others = self.maps.bytes() + self.vacancies.bytes();
+        self.bytes + others + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
     }
 }
 

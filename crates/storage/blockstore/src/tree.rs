@@ -347,12 +347,16 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn next(&mut self) -> Attempt<Option<(Key, Piece)>> {
-        while let Some(leaf) = &self.leaf {
-            let page = &leaf.page;
-            if self.at < page.len() {
-                let entry = (Key::from_slice(page.key(self.at)), page.value(self.at));
-                self.at += 1;
-                return Ok(Some(entry));
+        let entry = self.step()?;
+        Ok(entry.map(|(page, at)| (Key::from_slice(page.key(at)), page.value(at))))
+    }
+
+    /// The next entry's page, and where it is there.
+    fn step(&mut self) -> Attempt<Option<(&Page, usize)>> {
+        loop {
+            let Some(leaf) = &self.leaf else { return Ok(None) };
+            if self.at < leaf.page.len() {
+                break;
             }
             let high = leaf.high().filter(|high| self.end.is_none_or(|end| *high < end)).map(Key::from_slice);
             self.leaf = match high {
@@ -361,7 +365,8 @@ impl Cursor<'_> {
             };
             self.at = 0;
         }
-        Ok(None)
+        self.at += 1;
+        Ok(self.leaf.as_ref().map(|leaf| (&*leaf.page, self.at - 1)))
     }
 
     /// The leaf that begins with a key. A scan that has left one leaf wants those behind the next one, too.
@@ -508,6 +513,32 @@ impl Tables {
         let layers = layers.map(|layer| layer.map(|layer| layer.range::<[u8], _>(bounds).peekable()));
         let tree = self.tree.cursor(&self.pages, start, end)?;
         Ok(Merged { layers, tree, below: None, end })
+    }
+
+    /// Keys from `start` on and before `end`: all that have a value, and some that had one. One may come again. Goes on while `next` says so.
+    pub fn each_key(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        mut next: impl FnMut(&[u8]) -> bool,
+    ) -> Attempt<()> {
+        let bounds = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
+        for layer in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
+            let set = layer.range::<[u8], _>(bounds).filter(|(_, value)| value.is_some());
+            for (key, _) in set {
+                if !next(key) {
+                    return Ok(());
+                }
+            }
+        }
+        let mut cursor = self.tree.cursor(&self.pages, start, end)?;
+        while let Some((page, place)) = cursor.step()? {
+            let key = page.key(place);
+            if end.is_some_and(|end| key >= end) || !next(key) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// [`Tables::next`], also behind pages that can't be read. What it passes by is added to `passed`, with why: changes above

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests do I/O")]
 
+mod absent;
 mod barriers;
 mod checksums;
 mod common;
