@@ -16,9 +16,12 @@ use crate::vacancies::Vacancies;
 const PLACES_MAX: usize = 1 << 18;
 
 /// Memory of an onode with names and attributes of the usual length, and so many times as much for it in the cache. Records of maps, of which
-/// there are twice as many places, take up to twice as much.
+/// there are as many places, take up to as much.
 const ENTRY_BYTES: u64 = 512;
-const CACHE_PART: u64 = 16;
+const CACHE_PART: u64 = 8;
+
+/// Places that a hash has: with one, an onode often takes that of another one that is wanted, too.
+const WAYS: usize = 4;
 
 /// Bytes of an object's names, of which clients choose up to some KiB: those with more have no place here, which bounds the memory.
 const NAMES_MAX: usize = 512;
@@ -44,6 +47,25 @@ impl Entry {
     }
 }
 
+/// The places of some hashes, in one line of the processor's caches. The newest onode is the first; a new one takes the place of the last.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Set([Way; WAYS]);
+
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// The object's, reversed, if there is an entry: most searches look at the one that they want alone.
+    hash: u32,
+    entry: Option<Box<Entry>>,
+}
+
+impl Set {
+    fn find(&self, hash: u32, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let is_it = |way: &Way| way.hash == hash && way.entry.as_deref().is_some_and(&is_it);
+        self.0.iter().position(is_it)
+    }
+}
+
 fn names_bytes(object: &GHObject) -> usize {
     let HObject { name, key, nspace, .. } = &object.hobj;
     [name, key, nspace].into_iter().map(|name| name.len()).sum()
@@ -57,10 +79,10 @@ pub struct Recent {
     collections: BTreeMap<CollectionId, Collection>,
     /// The object that was last looked for in vain, its space, and its onode's key: who makes an object has looked for it just before.
     absent: Option<(u64, GHObject, Key)>,
-    /// Each at the only place that its hash has: there are 0 or a power of two.
-    onodes: Vec<Option<Box<Entry>>>,
-    /// Places that there are once there is an onode.
-    places: usize,
+    /// Each in the set that its hash has: there are 0 or a power of two.
+    onodes: Vec<Set>,
+    /// Sets that there are once there is an onode.
+    sets: usize,
     /// Memory of the onodes.
     bytes: u64,
     /// Records of maps.
@@ -74,16 +96,16 @@ impl Recent {
     /// drops all of them.
     pub fn fit(&mut self, cache_bytes: u64) {
         self.vacancies.fit(cache_bytes);
-        let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(1, PLACES_MAX as u64) as usize;
+        let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(WAYS as u64, PLACES_MAX as u64) as usize;
         let places = 1 << places.ilog2();
-        if places != self.places {
-            (self.places, self.onodes, self.bytes) = (places, Vec::new(), 0);
-            self.maps.set_places((2 * places).min(PLACES_MAX));
+        if places / WAYS != self.sets {
+            (self.sets, self.onodes, self.bytes) = (places / WAYS, Vec::new(), 0);
+            self.maps.set_places(places);
         }
     }
 
-    /// The only place of an onode, if there are places.
-    fn place(&self, reversed_hash: u32) -> usize {
+    /// The set of an onode, if there are sets.
+    fn set(&self, reversed_hash: u32) -> usize {
         let bits = self.onodes.len().checked_ilog2().unwrap_or(0);
         (u64::from(reversed_hash.wrapping_mul(0x9e37_79b1)) << bits >> u32::BITS) as usize
     }
@@ -97,8 +119,10 @@ impl Recent {
     }
 
     pub fn onode(&self, space: u64, object: &GHObject) -> Option<&Piece> {
-        let entry = self.onodes.get(self.place(object.hobj.bitwise_key()))?.as_ref()?;
-        (entry.space == space && entry.object == *object).then_some(&entry.onode)
+        let hash = object.hobj.bitwise_key();
+        let set = self.onodes.get(self.set(hash))?;
+        let way = set.find(hash, |entry| entry.space == space && entry.object == *object)?;
+        set.0[way].entry.as_ref().map(|entry| &entry.onode)
     }
 
     pub fn note_onode(&mut self, space: u64, object: GHObject, onode: Piece) {
@@ -106,13 +130,20 @@ impl Recent {
             return;
         }
         if self.onodes.is_empty() {
-            self.onodes = vec![None; self.places.max(1)];
+            self.onodes = vec![Set::default(); self.sets.max(1)];
         }
-        let place = self.place(object.hobj.bitwise_key());
-        let there = &mut self.onodes[place];
+        let hash = object.hobj.bitwise_key();
+        let at = self.set(hash);
+        let set = &mut self.onodes[at];
+        let own = set.find(hash, |entry| entry.space == space && entry.object == object);
+        let free = || set.0.iter().position(|way| way.entry.is_none());
+        let replaced = own.or_else(free).unwrap_or(WAYS - 1);
+        let replaced = &mut set.0[..=replaced];
+        replaced.rotate_right(1);
         let entry = Entry { space, object, onode };
         self.bytes += entry.bytes();
-        self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
+        let before = std::mem::replace(&mut replaced[0], Way { hash, entry: Some(Box::new(entry)) });
+        self.bytes -= before.entry.map_or(0, |before| before.bytes());
     }
 
     /// The key of an object's onode, if the last search that found no onode looked for it.
@@ -149,16 +180,17 @@ impl Recent {
         if value.is_some() {
             self.vacancies.on_set(key);
         }
-        let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
-        let place = hash.map(|hash| self.place(hash));
-        let there = place.and_then(|place| self.onodes.get_mut(place));
-        let Some(there) = there else { return };
-        let is_it = |entry: &Entry| {
-            Some(entry.object.hobj.bitwise_key()) == hash
-                && Some(entry.space) == space_of(key)
-                && object_key(entry.space, &entry.object) == *key
+        let Some(hash) = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes) else {
+            return;
         };
-        let Some(entry) = there.as_mut().filter(|entry| is_it(entry)) else { return };
+        let at = self.set(hash);
+        let Some(set) = self.onodes.get_mut(at) else { return };
+        let is_it = |entry: &Entry| {
+            Some(entry.space) == space_of(key) && object_key(entry.space, &entry.object) == *key
+        };
+        let Some(way) = set.find(hash, is_it) else { return };
+        let there = &mut set.0[way].entry;
+        let Some(entry) = there else { return };
         self.bytes -= entry.bytes();
         match value {
             Some(value) => {
@@ -173,7 +205,7 @@ impl Recent {
     /// Bytes of memory of the onodes and of the records of maps.
     pub fn bytes(&self) -> u64 {
         let others = self.maps.bytes() + self.vacancies.bytes();
-        self.bytes + others + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
+        self.bytes + others + self.onodes.len() as u64 * size_of::<Set>() as u64
     }
 }
 
@@ -195,27 +227,40 @@ mod tests {
     #[test]
     fn an_onode_is_as_its_key_was_set_last() {
         let mut recent = Recent::default();
-        let (a, same_place) = (object("a", 7), object("b", 7));
+        let (a, same_hash) = (object("a", 7), object("b", 7));
         assert_eq!(recent.onode(1, &a), None);
         recent.on_change(&object_key(1, &a), Some(&onode(1)));
         assert_eq!((recent.onode(1, &a), recent.bytes()), (None, 0));
         recent.note_onode(1, a.clone(), onode(4));
         assert_eq!(recent.onode(1, &a), Some(&onode(4)));
-        assert_eq!((recent.onode(2, &a), recent.onode(1, &same_place)), (None, None));
+        assert_eq!((recent.onode(2, &a), recent.onode(1, &same_hash)), (None, None));
         // Others of the same hash, and the same object of another space, change nothing.
         let mut clone = a.clone();
         clone.hobj.snap = SnapId(9);
-        for (space, other) in [(1, &same_place), (1, &clone), (2, &a)] {
+        for (space, other) in [(1, &same_hash), (1, &clone), (2, &a)] {
             recent.on_change(&object_key(space, other), None);
             assert_eq!(recent.onode(1, &a), Some(&onode(4)));
         }
         let (grown, before) = (Piece::copy_from(&[6; 317]), recent.bytes());
         recent.on_change(&object_key(1, &a), Some(&grown));
         assert_eq!((recent.onode(1, &a), recent.bytes() - before), (Some(&grown), 300));
-        recent.note_onode(1, same_place.clone(), onode(5));
-        assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(&onode(5))));
-        recent.on_change(&object_key(1, &same_place), None);
-        assert_eq!(recent.onode(1, &same_place), None);
+        // Of more objects than there are places those that were noted last stay.
+        recent.note_onode(1, same_hash.clone(), onode(5));
+        assert_eq!((recent.onode(1, &a), recent.onode(1, &same_hash)), (Some(&grown), Some(&onode(5))));
+        let others: Vec<GHObject> = (0..3).map(|n| object(&format!("other {n}"), 7 + n % 2)).collect();
+        others[..2].iter().for_each(|other| recent.note_onode(1, other.clone(), onode(6)));
+        assert!(
+            [&a, &same_hash, &others[0], &others[1]].iter().all(|object| recent.onode(1, object).is_some())
+        );
+        recent.note_onode(1, a.clone(), onode(7));
+        recent.note_onode(1, others[2].clone(), onode(8));
+        assert_eq!((recent.onode(1, &a), recent.onode(1, &same_hash)), (Some(&onode(7)), None));
+        // One that is removed makes room.
+        recent.on_change(&object_key(1, &others[0]), None);
+        assert_eq!(recent.onode(1, &others[0]), None);
+        recent.note_onode(1, same_hash.clone(), onode(5));
+        let there = [&a, &same_hash, &others[1], &others[2]];
+        assert!(there.iter().all(|object| recent.onode(1, object).is_some()));
     }
 
     #[test]
@@ -244,21 +289,26 @@ mod tests {
         recent.note_onode(1, too_long.clone(), onode(4));
         assert_eq!((recent.onode(1, &too_long), recent.bytes()), (None, 0));
         recent.note_onode(1, short.clone(), onode(4));
-        let with_short = recent.bytes();
+        let (with_short, sets) = (recent.bytes(), 512 * 16);
+        let of_short = with_short - sets;
         recent.note_onode(1, long.clone(), onode(5));
-        assert_eq!(recent.bytes() - with_short, NAMES_MAX as u64 - 1);
+        let of_long = recent.bytes() - with_short;
+        assert_eq!(of_long - of_short, NAMES_MAX as u64 - 1);
         recent.note_onode(1, short.clone(), onode(4));
-        assert_eq!(recent.bytes(), with_short);
-        recent.on_change(&object_key(1, &short), None);
-        assert_eq!(recent.bytes(), 256 * 8);
+        assert_eq!(recent.bytes(), sets + of_short + of_long);
+        // Both leave their places to others.
+        (0..WAYS).for_each(|n| recent.note_onode(1, object(&n.to_string(), 7), onode(6)));
+        assert_eq!(recent.bytes(), sets + WAYS as u64 * of_short);
+        (0..WAYS).for_each(|n| recent.on_change(&object_key(1, &object(&n.to_string(), 7)), None));
+        assert_eq!(recent.bytes(), sets);
         recent.note_onode(1, short.clone(), onode(4));
         recent.fit((2 << 20) + 1);
         assert_eq!(recent.onode(1, &short), Some(&onode(4)));
-        for (cache_bytes, places) in [(4 << 20, 512), (0, 1), (1 << 50, PLACES_MAX)] {
+        for (cache_bytes, places) in [(4 << 20, 1024), (0, WAYS), (1 << 50, PLACES_MAX)] {
             recent.fit(cache_bytes);
             assert_eq!((recent.onode(1, &short), recent.bytes()), (None, 0));
             recent.note_onode(1, short.clone(), onode(4));
-            assert_eq!((recent.onode(1, &short), recent.onodes.len()), (Some(&onode(4)), places));
+            assert_eq!((recent.onode(1, &short), recent.onodes.len() * WAYS), (Some(&onode(4)), places));
         }
     }
 
@@ -270,7 +320,7 @@ mod tests {
             (0..4096_u32).map(|n| object("a", n.wrapping_mul(0x0101_0101))).collect();
         objects.iter().for_each(|object| recent.note_onode(1, object.clone(), onode(4)));
         let found = objects.iter().filter(|object| recent.onode(1, object).is_some()).count();
-        assert!(found > 200, "{found} of 256 places are in use");
+        assert!(found > 500, "{found} of 512 places are in use");
     }
 
     #[test]
