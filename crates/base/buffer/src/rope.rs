@@ -36,6 +36,9 @@ impl Rope {
     pub fn zeros(len: usize) -> Self {
         const CHUNK: usize = 64 << 10;
         let mut rope = Self::new();
+        if len == 0 {
+            return rope;
+        }
         let chunk = PieceMut::zeroed(len.min(CHUNK)).freeze();
         while rope.len < len {
             rope.push(chunk.slice(0..(len - rope.len).min(chunk.len())));

@@ -7,7 +7,7 @@
 //! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
 //! virtual machine to ask for it. A long run is not even queued: it leaves its mark at once, so that the memory it was read into is
 //! soon free for the next one. And while the cache grows, it keeps few of the long runs that are read again, so that it takes new memory
-//! slowly: to clear as much as a long run takes costs more than to read that again.
+//! slowly: to clear as much as a long run takes costs the processor more than to read that again, but from a disk that has to seek.
 
 use buffer::Piece;
 
@@ -25,7 +25,7 @@ const LONG_BYTES: usize = 256 << 10;
 const PROMPT_SHARE: u64 = 16;
 
 /// From then on, until the cache is full, so many times the bytes of a long run that was kept pass before another one is.
-const PASS_PER_KEPT: u64 = 16;
+const PASS_PER_KEPT: u64 = 63;
 
 /// Where a long run has its marks: at the blocks whose numbers divide by this, so that it is known again in part too. Every long run
 /// has such a block.
@@ -51,11 +51,18 @@ pub struct DataCache {
     seen: Seen,
     /// Bytes that it may have, as of the last [`DataCache::shrink`].
     bytes_max: u64,
+    /// The disk is so slow that all long runs that are read again are kept.
+    disk_seeks: bool,
     /// Bytes of long runs that pass before the next one is kept, unless it is full.
     to_pass: u64,
 }
 
 impl DataCache {
+    /// For data of a disk that has to seek, or of another one.
+    pub fn of(disk_seeks: bool) -> Self {
+        Self { disk_seeks, ..Self::default() }
+    }
+
     /// A block's bytes, if they have this checksum.
     pub fn get(&self, block: u64, crc: u32) -> Option<Piece> {
         let cached = self.runs.get(self.runs.find(block)?)?;
@@ -94,7 +101,9 @@ impl DataCache {
     /// Whether it has room, and is beyond the part that fills at once. When it is full, what is kept lies in the memory of what leaves.
     fn grows_slowly(&self) -> bool {
         let bytes = self.bytes();
-        bytes >= self.bytes_max / PROMPT_SHARE && bytes + LONG_BYTES as u64 <= self.bytes_max
+        !self.disk_seeks
+            && bytes >= self.bytes_max / PROMPT_SHARE
+            && bytes + LONG_BYTES as u64 <= self.bytes_max
     }
 
     /// A long run was read that is not kept.
@@ -285,16 +294,14 @@ mod tests {
         assert!(cache.get(0, crc(1)).is_some() && !cache.keeps(0, LONG_BYTES), "the mark is used up");
     }
 
-    #[test]
-    fn while_it_grows_it_keeps_few_long_runs() {
+    /// The long runs that rounds of 100 reads, each of another one, have added to a cache that has room for 64.
+    fn kept_in_rounds(mut cache: DataCache, rounds: usize) -> (DataCache, Vec<u64>) {
         const LONG: usize = LONG_BYTES / BLOCK as usize;
         const BLOCKS: u64 = LONG as u64;
-        // Room for 64 of them, of which 4 are kept at once.
         let bytes_max = 64 * LONG_BYTES as u64;
-        let mut cache = DataCache::default();
         cache.shrink(bytes_max);
         let mut kept = Vec::new();
-        for round in 0..40 {
+        for round in 0..rounds {
             let before = cache.bytes();
             for first in (0..100).map(|run| run * BLOCKS) {
                 if cache.get(first, crc(1)).is_some() {
@@ -309,10 +316,24 @@ mod tests {
             kept.push((cache.bytes() - before) / LONG_BYTES as u64);
             assert!(round > 0 || kept == [0], "what is read once is not kept");
         }
-        // The second round keeps 4, the next one, and one of each 17 behind it; so do the others. When it is full it keeps what is marked.
-        assert_eq!(kept[1..4], [4 + 1 + 5, 5, 5], "{kept:?}");
-        assert_eq!(cache.bytes(), bytes_max);
-        assert!(cache.keeps(99 * BLOCKS, LONG_BYTES) || cache.get(99 * BLOCKS, crc(1)).is_some());
+        (cache, kept)
+    }
+
+    #[test]
+    fn while_it_grows_it_keeps_few_long_runs() {
+        let (cache, kept) = kept_in_rounds(DataCache::default(), 90);
+        // The second round keeps 4 at once, the next one, and one of each 64 behind it; so do the others.
+        assert_eq!(kept[1..6], [4 + 1 + 1, 1, 2, 1, 2], "{kept:?}");
+        // When it is full it keeps what is marked.
+        assert_eq!(cache.bytes(), 64 * LONG_BYTES as u64);
+        let last = 99 * (LONG_BYTES as u64 / BLOCK);
+        assert!(cache.keeps(last, LONG_BYTES) || cache.get(last, crc(1)).is_some());
+    }
+
+    #[test]
+    fn a_disk_that_seeks_is_read_as_seldom_as_there_is_room() {
+        let (_, kept) = kept_in_rounds(DataCache::of(true), 2);
+        assert_eq!(kept, [0, 64]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
 
 use crate::bitmap::{Run, runs_of};
+use crate::cache::DataCache;
 use crate::capacity::Growth;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
@@ -222,6 +223,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         opening: Opening,
     ) -> Self {
         let packer = Packer::new(io.is_rotational());
+        let contents = Contents { cache: DataCache::of(io.is_rotational()), ..Contents::default() };
         let mut tables = Tables::default();
         tables.filter(options.changes_bytes_max);
         tables.recent.get_mut().fit(options.cache_bytes);
@@ -234,7 +236,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             options,
             tables,
             is_retry: false,
-            contents: Contents::default(),
+            contents,
             packer,
             growth: Growth::None,
             counters: Counters::default(),
