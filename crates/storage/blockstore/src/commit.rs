@@ -3,8 +3,8 @@
 //! **Data do not wait for the log.** What a batch writes to free blocks goes to the device at the end of its turn, also while a
 //! record is in flight: no durable record refers to those blocks. When the log is free, the next record takes the oldest batches
 //! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
-//! record durable with that one request. Data that nothing else accompanies have their record beside them, and a flush of their
-//! own: that is sooner than one after the other.
+//! record durable with that one request. Data that nothing else accompanies have their record beside them, both in durable writes
+//! where the data are in one piece: that is sooner than one after the other, and no thread has to flush.
 
 use std::collections::VecDeque;
 
@@ -47,6 +47,8 @@ pub struct Sent {
     placed: Vec<Run>,
     /// Of its data, under way.
     requests: usize,
+    /// No flush need follow its data.
+    is_durable: bool,
     /// Bytes that it takes in the log if it is a record of its own.
     record_bytes: u64,
     leaving: usize,
@@ -95,6 +97,16 @@ enum Flush {
     /// Nothing lies beside the record.
     Log,
     All,
+}
+
+/// What a record has beside the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DataBeside {
+    None,
+    /// In durable writes.
+    Durable,
+    /// In others, that were written or are under way.
+    Volatile,
 }
 
 /// The record in flight.
@@ -253,9 +265,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         let number = self.pending.next;
         self.pending.next += 1;
+        // Each durable write may be a flush of the device's.
+        let is_durable = at_once && data.len() == 1;
+        let durability =
+            if is_durable { self.io.durability(Barrier::DataAtOnce) } else { Durability::Volatile };
         let mut requests = 0;
         for (offset, bytes) in &data {
-            requests += self.io.write(Purpose::Beside(number), *offset, bytes, Durability::Volatile);
+            requests += self.io.write(Purpose::Beside(number), *offset, bytes, durability);
         }
         let in_log = if payload_runs > 0 { 8 } else { payload.len() as u64 };
         self.pending.sent.push_back(Sent {
@@ -267,6 +283,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             beside,
             placed: runs,
             requests,
+            is_durable: is_durable || data.is_empty(),
             leaving,
             at_once,
             outcomes,
@@ -296,6 +313,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             record.beside.extend(next.beside);
             record.placed.extend(next.placed);
             record.requests += next.requests;
+            record.is_durable &= next.is_durable;
             record.leaving += next.leaving;
             record.outcomes.extend(next.outcomes);
         }
@@ -313,9 +331,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.space.recorded(begun.sequence, record.leaving);
         self.keep_payload(begun.sequence, record.payload_blocks);
         self.pending.one_by_one = record.outcomes.len() == 1;
-        let Sent { outcomes, placed, requests, .. } = record;
+        let Sent { outcomes, placed, requests, is_durable, .. } = record;
         let flight = Flight { outcomes, placed, requests, flush: Flush::None, error: None };
-        self.write_record(&begun, flight, !beside.is_empty());
+        let data = match (beside.is_empty(), is_durable) {
+            (true, _) => DataBeside::None,
+            (false, true) => DataBeside::Durable,
+            (false, false) => DataBeside::Volatile,
+        };
+        self.write_record(&begun, flight, data);
     }
 
     /// A record without batches. Without room it waits for the checkpoint.
@@ -326,7 +349,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             Some(begun) => {
                 let flight =
                     Flight { outcomes, placed: Vec::new(), requests: 0, flush: Flush::None, error: None };
-                self.write_record(&begun, flight, false);
+                self.write_record(&begun, flight, DataBeside::None);
             }
             None => {
                 self.ready.append(&mut outcomes);
@@ -337,15 +360,19 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Writes a record, and makes it durable with the data beside it, if there are some. Their requests under way are counted in
     /// `flight` already.
-    fn write_record(&mut self, begun: &Begun, mut flight: Flight, has_data: bool) {
+    fn write_record(&mut self, begun: &Begun, mut flight: Flight, data: DataBeside) {
         let one = begun.writes.len() == 1
             && begun.writes.iter().all(|w| w.data.len() as u64 <= self.io.request_bytes_max());
         let covers_data = flight.requests == 0 && self.io.durable_write_covers_data();
-        let (durability, flush) = match (has_data, one) {
-            (false, true) => (self.io.durability(Barrier::Record), Flush::None),
-            (true, true) if covers_data => (self.io.durability(Barrier::RecordAfterData), Flush::None),
-            (false, false) => (Durability::Volatile, Flush::Log),
-            (true, _) => (Durability::Volatile, Flush::All),
+        let durable = match data {
+            DataBeside::None => Some(Barrier::Record),
+            DataBeside::Durable => Some(Barrier::RecordAtOnce),
+            DataBeside::Volatile => covers_data.then_some(Barrier::RecordAfterData),
+        };
+        let (durability, flush) = match (durable.filter(|_| one), data) {
+            (Some(barrier), _) => (self.io.durability(barrier), Flush::None),
+            (None, DataBeside::None) => (Durability::Volatile, Flush::Log),
+            (None, _) => (Durability::Volatile, Flush::All),
         };
         for write in &begun.writes {
             flight.requests += self.io.write_log(Purpose::Group, write.offset, &write.data, durability);

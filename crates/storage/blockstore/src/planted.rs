@@ -41,6 +41,10 @@ pub enum Barrier {
     RecordData,
     /// Of a record with data beside it that were there before, where a durable write covers them.
     RecordAfterData,
+    /// Of data that are written at once with their record, both by durable writes.
+    DataAtOnce,
+    /// Of that record.
+    RecordAtOnce,
     /// Of the record in a log apart that has data beside it.
     RecordLog,
     /// Of pages and of deferred blocks in their places.
@@ -52,7 +56,7 @@ pub enum Barrier {
 }
 
 impl Barrier {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::MadeData,
         Self::MadeLog,
         Self::MadeLabel,
@@ -63,6 +67,8 @@ impl Barrier {
         Self::Record,
         Self::RecordData,
         Self::RecordAfterData,
+        Self::DataAtOnce,
+        Self::RecordAtOnce,
         Self::RecordLog,
         Self::CheckpointPages,
         Self::CheckpointSuperblock,
@@ -99,7 +105,12 @@ impl Planted {
         }
         let of_record = matches!(
             barrier,
-            Barrier::Record | Barrier::RecordData | Barrier::RecordAfterData | Barrier::RecordLog
+            Barrier::Record
+                | Barrier::RecordData
+                | Barrier::RecordAfterData
+                | Barrier::DataAtOnce
+                | Barrier::RecordAtOnce
+                | Barrier::RecordLog
         );
         self.is(Bug::RecordsAreNotFlushed) && of_record
     }
