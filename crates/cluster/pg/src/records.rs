@@ -20,8 +20,8 @@ use crate::info::{FastInfo, InfoAttr};
 use crate::log::dup_of;
 use crate::{Change, LogDup, LogEntry, LogLimits, PgInfo, PgLog};
 
-/// Records read at once.
-const PAGE_RECORDS: usize = 4096;
+/// Records read at once: more would have a store that reads some pages of them at a time begin anew with each of these.
+const PAGE_RECORDS: usize = 512;
 /// Bytes of records read at once.
 const PAGE_BYTES: usize = 4 << 20;
 

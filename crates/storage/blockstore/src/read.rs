@@ -19,6 +19,9 @@ use crate::records::{
 };
 use crate::stop::{Attempt, Stop, damaged};
 
+/// Records of a log that have room from the beginning where so many are wanted: a page that has to be read first makes the read begin anew.
+const LOG_RECORDS_AT_ONCE: usize = 512;
+
 /// What a read comes to in memory.
 pub enum Answer {
     Done(ReadOutcome),
@@ -300,7 +303,9 @@ impl Context<'_> {
         let end = keys::after_prefix(&all);
         let mut from = log_key(id, after);
         from.push(0);
-        let mut page = LogPage { tail: collection.log_tail, head: collection.log_head, ..LogPage::default() };
+        let records = Vec::with_capacity(records_max.min(LOG_RECORDS_AT_ONCE));
+        let (tail, head) = (collection.log_tail, collection.log_head);
+        let mut page = LogPage { tail, head, records, more: false };
         let mut bytes = 0;
         let mut merged = self.merged(&from, end.as_deref())?;
         while let Some((key, value)) = merged.next()? {

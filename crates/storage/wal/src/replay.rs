@@ -252,7 +252,8 @@ impl Replay {
         let (mut beside, payload_at) = decode_body(header.beside_runs, body).ok()?;
         let Position { at, sequence } = self.next;
         let payload_beside = beside.split_off(beside.len().checked_sub(header.payload_runs as usize)?);
-        let mut payload = Piece::copy_from(&body[payload_at..]);
+        // Aligned memory would take nearly twice as much, and a replay holds all of the log.
+        let mut payload = Piece::from(body[payload_at..].to_vec());
         let mut payload_bytes = payload.len() as u64;
         if !payload_beside.is_empty() {
             payload_bytes = u64::from_le_bytes(payload[..].try_into().ok()?);
