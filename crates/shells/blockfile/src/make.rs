@@ -23,7 +23,7 @@ const LOG_BYTES_MAX: u64 = 32 << 20;
 const LOGS_BYTES_MAX: u64 = 64 << 20;
 /// So many times as much where the store takes its disk at once anyway: each checkpoint writes most of the tree's pages again, so
 /// fewer write less (docs/performance.md).
-const LOG_TIMES_OF_WHOLE: u64 = 2;
+const LOG_TIMES_OF_WHOLE: u64 = 3;
 
 /// Bytes of the smallest store.
 const SIZE_MIN: u64 = 32 << 20;
