@@ -4,7 +4,7 @@
 //! record is in flight: no durable record refers to those blocks. When the log is free, the next record takes the oldest batches
 //! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
 //! record durable with that one request. Data that nothing else accompanies have their record beside them, both in durable writes
-//! where the data are in one piece: that is sooner than one after the other, and no thread has to flush.
+//! where each is one request: that is sooner than one after the other, and no thread has to flush.
 
 use std::collections::VecDeque;
 
@@ -92,7 +92,7 @@ impl Pending {
 /// The flush that makes a record durable.
 #[derive(Clone, Copy)]
 enum Flush {
-    /// The record is one durable write.
+    /// The record is one durable write, and so are data beside it that nothing else makes durable.
     None,
     /// Nothing lies beside the record.
     Log,
@@ -265,8 +265,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         let number = self.pending.next;
         self.pending.next += 1;
-        // Each durable write may be a flush of the device's.
-        let is_durable = at_once && data.len() == 1;
+        // Each durable write may be a flush of the device's, and what came in the same turn may have joined a small batch.
+        let request_max = self.io.request_bytes_max();
+        let is_one = matches!(&data[..], [(_, bytes)] if bytes.len() as u64 <= request_max);
+        let is_durable = at_once && is_one;
         let durability =
             if is_durable { self.io.durability(Barrier::DataAtOnce) } else { Durability::Volatile };
         let mut requests = 0;

@@ -47,7 +47,8 @@ impl Entry {
     }
 }
 
-/// The places of some hashes, in one line of the processor's caches. The newest onode is the first; a new one takes the place of the last.
+/// The places of some hashes, in one line of the processor's caches. The onode that was noted last is the first, and a new one takes the
+/// place of the last, however often that was found.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct Set([Way; WAYS]);
@@ -202,7 +203,7 @@ impl Recent {
         }
     }
 
-    /// Bytes of memory of the onodes and of the records of maps.
+    /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
         let others = self.maps.bytes() + self.vacancies.bytes();
         self.bytes + others + self.onodes.len() as u64 * size_of::<Set>() as u64

@@ -13,14 +13,17 @@ const PREFIX_BYTES: usize = SPACE_KEY_BYTES + 11;
 const CELLS_BITS: u32 = 12;
 const CELLS: usize = 1 << CELLS_BITS;
 
-/// A range with onodes of more hashes is too long, and one with fewer is too short.
+/// A range with onodes of more hashes is too long.
 const HASHES_MAX: usize = 256;
-const HASHES_MIN: usize = 16;
+
+/// Of fewer hashes nothing is concluded.
+const HASHES_FEW: usize = 16;
 
 /// Keys that a listing of a range passes at most.
 pub const LISTED_MAX: usize = 3 * HASHES_MAX;
 
-/// A range is listed at its second search in vain, since the next one may be far, and again after so many for hashes whose cells are set.
+/// A range is listed at its second search in vain, since the next one may be far, and again after so many that its cells did not spare. So
+/// seldom does a range take the place of one that is known, too.
 const SECOND: u8 = 1;
 const AGAIN: u8 = 16;
 
@@ -31,7 +34,7 @@ const CACHE_PART: u64 = 64;
 /// What the allocator adds to a range, at most.
 const OVERHEAD: usize = 16;
 
-/// Spaces have one of so many lengths of their ranges; two that have the same one learn it together.
+/// Spaces have one of so many lengths of their ranges, which only become shorter: two that have the same one follow the denser.
 const LENGTHS: usize = 1024;
 
 /// How long the ranges of a space are.
@@ -202,8 +205,8 @@ impl Vacancies {
         self.spot(key).is_some_and(|spot| known(&spot))
     }
 
-    /// The tables were searched for an onode in vain. Returns the range that it would be in if that is worth listing now:
-    /// [`Vacancies::on_listed`] wants to know what was found.
+    /// The tables were searched for an onode in vain. Returns the range that it would be in if that is worth listing now: what is found
+    /// goes to [`Vacancies::on_listed`], unless the listing fails.
     pub fn on_vain_search(&mut self, key: &Key) -> Option<Unlisted> {
         if self.ranges.is_empty() {
             (self.ranges, self.lengths) = (vec![None; self.places.max(1)], vec![Length::default(); LENGTHS]);
@@ -217,7 +220,8 @@ impl Vacancies {
         if range.searches_left > 0 {
             return None;
         }
-        *range = Range::new(spot.range.clone(), AGAIN);
+        // What is known of it counts until the listing is there.
+        range.searches_left = AGAIN;
         let (start, end) = spot.range.keys();
         Some(Unlisted { name: spot.range, start, end })
     }
@@ -231,21 +235,16 @@ impl Vacancies {
         let length = listed.name.length;
         let mut cells: Vec<usize> = hashes.iter().map(|hash| length.cell(*hash)).collect();
         cells.dedup();
-        // The hashes of a collection may all be in a small part of the range.
-        let is_dense = hashes.len() > 2 * cells.len() + HASHES_MIN;
-        let is_long = !is_whole || hashes.len() > HASHES_MAX || is_dense;
-        let is_short = hashes.len() < HASHES_MIN;
-        let bits = u32::from(length.bits);
-        let fitting = match bits {
-            _ if is_long => (bits + 2).min(u32::BITS - CELLS_BITS),
-            1.. if is_short => bits - 1,
-            _ => bits,
-        };
-        if fitting != bits {
+        // The hashes of a collection may all be in a small part of the range, and objects may have many clones of the same hash.
+        let is_dense = hashes.len() > 2 * cells.len() + HASHES_FEW;
+        let is_long = hashes.len() > HASHES_MAX || is_dense || !is_whole && hashes.len() >= HASHES_FEW;
+        let shorter = (length.bits + 2).min((u32::BITS - CELLS_BITS) as u8);
+        if is_long && shorter > length.bits {
             let changes = length.changes + 1;
-            self.lengths[length_of(&listed.name.prefix)] = Length { bits: fitting as u8, changes };
+            self.lengths[length_of(&listed.name.prefix)] = Length { bits: shorter, changes };
         } else if is_whole {
             let Some(range) = self.range_mut(&spot) else { return };
+            *range = Range::new(listed.name, AGAIN);
             cells.into_iter().for_each(|cell| range.set(cell));
             range.is_known = true;
         }
@@ -372,6 +371,31 @@ mod tests {
             }
             assert!(searched.spared > 500, "{} spared", searched.spared);
         }
+    }
+
+    fn named(name: &str, hash: u32) -> Key {
+        let object = HObject::head(PoolId(3), Name::new(), Name::new(), name.into(), hash);
+        object_key(7, &GHObject::from(object))
+    }
+
+    #[test]
+    fn what_is_known_counts_until_the_next_listing_is_there() {
+        let mut searched = Searched::new(1 << 20);
+        let (absent, set) = (named("absent", 9), named("set", 5));
+        (0..3).for_each(|_| searched.search(&absent));
+        searched.vacancies.on_set(&set);
+        // It is gone, and its range is listed again in vain: pages are missing.
+        let unlisted = (0..u16::from(AGAIN)).find_map(|_| searched.vacancies.on_vain_search(&set));
+        assert!(unlisted.is_some() && searched.vacancies.has(&absent));
+    }
+
+    #[test]
+    fn many_clones_of_one_object_shorten_no_range() {
+        let mut searched = Searched::new(1 << 20);
+        (0..=LISTED_MAX).for_each(|n| searched.set(named(&n.to_string(), 5)));
+        (0..100_u32).for_each(|n| searched.search(&named("absent", n.wrapping_mul(0x9e37_79b1))));
+        assert!(searched.listed > 0 && searched.spared == 0);
+        assert!(searched.vacancies.lengths.iter().all(|length| length.bits == 0));
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! most one record can be torn, and each record carries the sequence of the last one that was durable before it
 //! ([`Header::flushed`]).
 //!
-//! **A record's data may lie beside the log** ([`Beside`]). Record and data are written together and become durable with
-//! one flush. A power loss before that flush may keep the record and drop the data, so the record carries the data's
+//! **A record's data may lie beside the log** ([`Beside`]). Record and data are written together, and become durable with
+//! one flush or each by itself. A power loss before that may keep the record and drop the data, so the record carries the data's
 //! checksums, and a record above the highest flushed mark counts only if its data is there.
 //!
 //! **A large payload** lies beside the log, too. The record then has the places and checksums of its blocks, and its length.

@@ -14,8 +14,8 @@ pub struct Write {
     pub data: Rope,
 }
 
-/// A record that is to be written. It is durable when all of `writes` and what lies beside the log are; where that is one
-/// write alone, a durable write does it, otherwise a flush that is submitted when all of them have completed.
+/// A record that is to be written. It is durable when all of `writes` and what lies beside the log are: each by a durable write, or all
+/// by a flush that is submitted when they have completed.
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub sequence: u64,
