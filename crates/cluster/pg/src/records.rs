@@ -20,7 +20,7 @@ use crate::info::{FastInfo, InfoAttr};
 use crate::log::dup_of;
 use crate::{Change, LogDup, LogEntry, LogLimits, PgInfo, PgLog};
 
-/// Records read at once: more would have a store that reads some pages of them at a time begin anew with each of these.
+/// Records read at once. A store begins a read anew when pages of its tree are not in memory, so a longer one repeats more.
 const PAGE_RECORDS: usize = 512;
 /// Bytes of records read at once.
 const PAGE_BYTES: usize = 4 << 20;

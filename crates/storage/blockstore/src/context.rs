@@ -20,14 +20,14 @@ use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::recent::Recent;
 use crate::records::{
-    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key, object_of,
-    part_key, space_key, table,
+    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, hash_of, number_of, object_key,
+    object_of, part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::tree::{Gap, Layer, Merged, Tables};
-use crate::vacancies::{LISTED_MAX, hash_of};
+use crate::vacancies::LISTED_MAX;
 
 /// Contents of blocks in memory.
 #[derive(Debug, Default)]
@@ -488,7 +488,7 @@ impl Context<'_> {
             hashes.extend(hash_of(key));
             hashes.len() <= LISTED_MAX
         });
-        // Nobody waits for pages because of this.
+        // A listing that needs pages from the device is left: a later search in vain tries again.
         if listed.is_ok() {
             self.tables.recent.borrow_mut().vacancies.on_listed(unlisted, hashes);
         }

@@ -19,7 +19,7 @@ use crate::records::{
 };
 use crate::stop::{Attempt, Stop, damaged};
 
-/// Records of a log that have room from the beginning where so many are wanted: a page that has to be read first makes the read begin anew.
+/// A read of a log takes memory for so many records at once, if it wants them: it begins anew whenever a page has to be read first.
 const LOG_RECORDS_AT_ONCE: usize = 512;
 
 /// What a read comes to in memory.

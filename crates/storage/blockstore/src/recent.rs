@@ -9,7 +9,7 @@ use types::{GHObject, HObject};
 
 use crate::page::Key;
 use crate::recent_maps::RecentMaps;
-use crate::records::{Collection, SPACE_KEY_BYTES, object_key, space_of, table};
+use crate::records::{Collection, hash_of, object_key, space_of, table};
 use crate::vacancies::Vacancies;
 
 /// Places for onodes at most, and for records of maps, a power of two.
@@ -28,9 +28,6 @@ const NAMES_MAX: usize = 512;
 
 /// What the allocator and the counters of shared names and of the onode add to an entry, at most.
 const OVERHEAD: usize = 128;
-
-/// The bytes of an onode's key that are the object's reversed hash.
-const HASH: std::ops::Range<usize> = SPACE_KEY_BYTES + 11..SPACE_KEY_BYTES + 15;
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -181,9 +178,8 @@ impl Recent {
         if value.is_some() {
             self.vacancies.on_set(key);
         }
-        let Some(hash) = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes) else {
-            return;
-        };
+        // A shorter key names no object.
+        let Some(hash) = hash_of(key) else { return };
         let at = self.set(hash);
         let Some(set) = self.onodes.get_mut(at) else { return };
         let is_it = |entry: &Entry| {

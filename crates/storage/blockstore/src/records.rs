@@ -71,6 +71,14 @@ pub fn space_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(1..SPACE_KEY_BYTES)?.try_into().ok()?))
 }
 
+/// Where an onode's key has the object's reversed hash.
+pub const HASH_AT: usize = SPACE_KEY_BYTES + 11;
+
+/// The reversed hash of an onode's key.
+pub fn hash_of(key: &[u8]) -> Option<u32> {
+    key.get(HASH_AT..)?.first_chunk().copied().map(u32::from_be_bytes)
+}
+
 /// The object of an onode's key.
 pub fn object_of(key: &[u8]) -> Option<GHObject> {
     keys::object_of(key.get(SPACE_KEY_BYTES..)?)

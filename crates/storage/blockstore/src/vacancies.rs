@@ -3,11 +3,11 @@
 
 use crate::filter::spread;
 use crate::page::Key;
-use crate::records::SPACE_KEY_BYTES;
+use crate::records::{HASH_AT, hash_of};
 use store::keys;
 
 /// The bytes of an onode's key before the object's reversed hash: table, space, shard, pool.
-const PREFIX_BYTES: usize = SPACE_KEY_BYTES + 11;
+const PREFIX_BYTES: usize = HASH_AT;
 
 /// A range of hashes has so many cells, each a bit.
 const CELLS_BITS: u32 = 12;
@@ -70,11 +70,6 @@ impl RangeName {
         let end = hash(behind).map_or_else(|_| keys::after_prefix(&self.prefix), |hash| Some(key(hash)));
         (key(hash(first).unwrap_or(0)), end)
     }
-}
-
-/// The reversed hash of an onode's key.
-pub fn hash_of(key: &[u8]) -> Option<u32> {
-    key.get(PREFIX_BYTES..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
 /// Where a hash is.
@@ -198,7 +193,7 @@ impl Vacancies {
         self.count += usize::from(self.ranges[place].replace(new).is_none());
     }
 
-    /// Whether there is no onode with this key.
+    /// Whether the tables certainly have no onode with this key.
     pub fn has(&self, key: &Key) -> bool {
         let known =
             |spot: &Spot| self.range(spot).is_some_and(|range| range.is_known && !range.has(spot.cell));
