@@ -20,7 +20,8 @@ use crate::info::{FastInfo, InfoAttr};
 use crate::log::dup_of;
 use crate::{Change, LogDup, LogEntry, LogLimits, PgInfo, PgLog};
 
-/// Records read at once. A store begins a read anew when pages of its tree are not in memory, so a longer one repeats more.
+/// Records in one read of the log. When a page is not in memory, the block store fetches it and then repeats the whole read, so long
+/// reads repeat more work.
 const PAGE_RECORDS: usize = 512;
 /// Bytes of records read at once.
 const PAGE_BYTES: usize = 4 << 20;

@@ -20,8 +20,8 @@ use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::recent::Recent;
 use crate::records::{
-    Collection, Counts, Part, SPACE_KEY_BYTES, collection_key, counts_key, hash_of, number_of, object_key,
-    object_of, part_key, space_key, table,
+    Collection, Counts, HASH_AT, Part, SPACE_KEY_BYTES, collection_key, counts_key, hash_of, number_of,
+    object_key, object_of, part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
@@ -112,7 +112,7 @@ fn objects_of(gap: &Gap, searched: &[u8], why: StoreError) -> ObjectGap {
 }
 
 /// The bytes of an object's key, without its space, that are its reversed hash.
-const HASH: std::ops::Range<usize> = 11..15;
+const HASH: std::ops::Range<usize> = HASH_AT - SPACE_KEY_BYTES..HASH_AT - SPACE_KEY_BYTES + 4;
 
 /// The key of an object in a space.
 fn in_space(space: u64, suffix: &[u8]) -> Key {
@@ -482,6 +482,7 @@ impl Context<'_> {
             return;
         }
         let unlisted = self.tables.recent.borrow_mut().vacancies.on_vain_search(key);
+        // Most searches are not worth a listing.
         let Some(unlisted) = unlisted else { return };
         let mut hashes = Vec::new();
         let listed = self.tables.each_key(&unlisted.start, unlisted.end.as_deref(), |key| {

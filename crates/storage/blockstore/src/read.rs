@@ -19,7 +19,7 @@ use crate::records::{
 };
 use crate::stop::{Attempt, Stop, damaged};
 
-/// A read of a log takes memory for so many records at once, if it wants them: it begins anew whenever a page has to be read first.
+/// A read of a log allocates room for this many records when it begins, at most.
 const LOG_RECORDS_AT_ONCE: usize = 512;
 
 /// What a read comes to in memory.

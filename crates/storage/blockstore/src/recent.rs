@@ -181,6 +181,7 @@ impl Recent {
         // A shorter key names no object.
         let Some(hash) = hash_of(key) else { return };
         let at = self.set(hash);
+        // No onode was noted yet, or this one was not, or it has left.
         let Some(set) = self.onodes.get_mut(at) else { return };
         let is_it = |entry: &Entry| {
             Some(entry.space) == space_of(key) && object_key(entry.space, &entry.object) == *key

@@ -71,7 +71,7 @@ pub fn space_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(1..SPACE_KEY_BYTES)?.try_into().ok()?))
 }
 
-/// Where an onode's key has the object's reversed hash.
+/// Where an onode's key has the object's reversed hash, behind table, space, shard and pool.
 pub const HASH_AT: usize = SPACE_KEY_BYTES + 11;
 
 /// The reversed hash of an onode's key.

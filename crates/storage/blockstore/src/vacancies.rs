@@ -6,9 +6,6 @@ use crate::page::Key;
 use crate::records::{HASH_AT, hash_of};
 use store::keys;
 
-/// The bytes of an onode's key before the object's reversed hash: table, space, shard, pool.
-const PREFIX_BYTES: usize = HASH_AT;
-
 /// A range of hashes has so many cells, each a bit.
 const CELLS_BITS: u32 = 12;
 const CELLS: usize = 1 << CELLS_BITS;
@@ -55,7 +52,7 @@ impl Length {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct RangeName {
-    prefix: [u8; PREFIX_BYTES],
+    prefix: [u8; HASH_AT],
     length: Length,
     /// The first bits of its hashes.
     first_bits: u32,
@@ -129,11 +126,11 @@ pub struct Vacancies {
 }
 
 /// Where the length of a space's ranges is.
-fn length_of(prefix: &[u8; PREFIX_BYTES]) -> usize {
+fn length_of(prefix: &[u8; HASH_AT]) -> usize {
     spread(word(prefix, 1)) as usize % LENGTHS
 }
 
-fn word(prefix: &[u8; PREFIX_BYTES], at: usize) -> u64 {
+fn word(prefix: &[u8; HASH_AT], at: usize) -> u64 {
     prefix[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
@@ -149,12 +146,12 @@ impl Vacancies {
 
     /// Where the hash of an onode's key is, if there are places.
     fn spot(&self, key: &[u8]) -> Option<Spot> {
-        let prefix: &[u8; PREFIX_BYTES] = key.first_chunk()?;
+        let prefix: &[u8; HASH_AT] = key.first_chunk()?;
         let hash = hash_of(key)?;
         let length = *self.lengths.get(length_of(prefix))?;
         let first_bits = (u64::from(hash) << length.bits >> u32::BITS) as u32;
         let number = u64::from(first_bits) << 8 | u64::from(length.bits);
-        let place = spread(word(prefix, 1) ^ spread(word(prefix, PREFIX_BYTES - 8) ^ number));
+        let place = spread(word(prefix, 1) ^ spread(word(prefix, HASH_AT - 8) ^ number));
         let place = place as usize & (self.ranges.len() - 1);
         let places = [place, (place ^ 1) & (self.ranges.len() - 1)];
         Some(Spot {
@@ -182,7 +179,8 @@ impl Vacancies {
             range.is_known && self.lengths[length_of(&range.name.prefix)] == range.name.length
         };
         let worth = |place: &usize| self.ranges[*place].as_deref().map(is_known);
-        let Some(place) = places.into_iter().min_by_key(worth) else { return };
+        let [first, second] = places;
+        let place = if worth(&second) < worth(&first) { second } else { first };
         if worth(&place) == Some(true) {
             self.crowded = (self.crowded + 1) % u32::from(AGAIN);
             if self.crowded > 0 {
@@ -226,6 +224,7 @@ impl Vacancies {
         let is_whole = hashes.len() <= LISTED_MAX;
         hashes.sort_unstable();
         hashes.dedup();
+        // The ranges of its space may have another length since.
         let Some(spot) = self.spot(&listed.start).filter(|spot| spot.range == listed.name) else { return };
         let length = listed.name.length;
         let mut cells: Vec<usize> = hashes.iter().map(|hash| length.cell(*hash)).collect();
@@ -238,6 +237,7 @@ impl Vacancies {
             let changes = length.changes + 1;
             self.lengths[length_of(&listed.name.prefix)] = Length { bits: shorter, changes };
         } else if is_whole {
+            // Another range may have its place since.
             let Some(range) = self.range_mut(&spot) else { return };
             *range = Range::new(listed.name, AGAIN);
             cells.into_iter().for_each(|cell| range.set(cell));
@@ -247,6 +247,7 @@ impl Vacancies {
 
     /// A key of an onode has a value now.
     pub fn on_set(&mut self, key: &Key) {
+        // Before the first search in vain there are no places.
         let Some(spot) = self.spot(key) else { return };
         if let Some(range) = self.range_mut(&spot) {
             range.set(spot.cell);
@@ -309,7 +310,7 @@ mod tests {
         let end = unlisted.end.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let keys = searched.onodes.range((Bound::Included(unlisted.start.clone()), end));
         let keys: Vec<&Key> = keys.take(LISTED_MAX + 1).collect();
-        assert!(keys.iter().all(|key| key[..PREFIX_BYTES] == unlisted.start[..PREFIX_BYTES]));
+        assert!(keys.iter().all(|key| key[..HASH_AT] == unlisted.start[..HASH_AT]));
         let hashes = keys.iter().filter_map(|key| hash_of(key)).collect();
         searched.vacancies.on_listed(unlisted, hashes);
         true
