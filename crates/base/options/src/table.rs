@@ -347,6 +347,14 @@ table! {
     .runtime();
     OSD_CLIENT_MESSAGE_CAP: u64 = spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6);
     OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once.");
+    OSD_CLIENT_READS_BYTES_MAX: u64 = spec(
+        "osd_client_reads_bytes_max",
+        Size,
+        "4194304",
+        "Bytes that reads of 64 KiB and more of one client's connection have under way at once; the next wait until it has taken answers. 0 for no limit.",
+    )
+    .range(0.0, 1e12)
+    .own();
     OSD_CLIENT_WATCH_TIMEOUT: u64 = spec("osd_client_watch_timeout", Int, "30", "Seconds after which a watch ends whose client does not ping.")
         .range(1.0, 1e6)
         .runtime();

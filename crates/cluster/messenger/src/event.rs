@@ -145,6 +145,8 @@ pub enum SessionEvent {
     PeerLost(EntityAddr),
     /// After [`crate::PeerFull`]: half of the window of the peer at this address is free, or its session has ended.
     PeerRoom(EntityAddr),
+    /// Much of what an OSD sent on a session that its peer dialled waits for the peer to take it, or no longer does.
+    Behind { session: SessionId, is_behind: bool },
     Message {
         session: SessionId,
         message: Message,

@@ -14,7 +14,7 @@ use types::{EntityAddr, LogLevel, OsdId, SplitMix64, UTime, broken};
 use crate::in_memory::Route;
 use crate::peers::Peer;
 use crate::slots::{Slots, is_peer};
-use crate::socket::{OUT_BYTES_MAX, Owner, Socket};
+use crate::socket::{OUT_BYTES_BEHIND, OUT_BYTES_MAX, Owner, Socket};
 use crate::{
     Daemon, Effect, Endpoint, Event, Interest, MessengerConfig, OutQueue, SessionEvent, SocketEffect,
     SocketId,
@@ -203,6 +203,7 @@ impl Messenger {
             wait_until: None,
             check_at: None,
             progress: self.now,
+            is_behind: false,
             to_flush: false,
         });
         let Some(id) = inserted else {
@@ -275,6 +276,22 @@ impl Messenger {
     /// The bytes that wait to be written to a socket; the host takes off what it has written.
     pub fn out_queue(&mut self, id: SocketId) -> Option<&mut OutQueue> {
         self.sockets.get_mut(id).filter(|socket| socket.connected).map(|socket| &mut socket.out)
+    }
+
+    /// The host wrote what a socket took.
+    pub fn wrote(&mut self, id: SocketId) {
+        // The messenger closed it while the host was writing.
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let is_behind = socket.out.bytes() >= OUT_BYTES_BEHIND;
+        if is_behind == socket.is_behind || !socket.is_open() {
+            return;
+        }
+        // A monitor's answers are short, and peers have windows.
+        if let Owner::Accepted(Endpoint { daemon: daemon @ Daemon::Osd(_), .. }) = socket.owner {
+            socket.is_behind = is_behind;
+            let event = SessionEvent::Behind { session: socket.session, is_behind };
+            self.effects.push_back(Effect::Daemon(daemon, event));
+        }
     }
 
     /// Ends a burst of events: asks for one write of each socket that has got bytes to write.

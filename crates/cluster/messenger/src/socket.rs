@@ -13,6 +13,9 @@ use crate::{Daemon, Endpoint, OutQueue};
 /// Bytes that may wait for a peer before its requests are no longer read.
 pub(crate) const OUT_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes that wait for a peer which is behind.
+pub(crate) const OUT_BYTES_BEHIND: usize = 1 << 20;
+
 /// What a socket serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
@@ -59,6 +62,8 @@ pub(crate) struct Socket {
     pub(crate) check_at: Option<UTime>,
     /// When bytes came last.
     pub(crate) progress: UTime,
+    /// What [`crate::SessionEvent::Behind`] said last.
+    pub(crate) is_behind: bool,
     /// Whether `Messenger::to_flush` has it.
     pub(crate) to_flush: bool,
 }

@@ -213,6 +213,9 @@ fn mon_event(daemon: Daemon, event: SessionEvent) -> Result<MonEvent, String> {
         SessionEvent::Opened(info) if daemon == Daemon::Mgr => MonEvent::ManagerSessionOpened(info),
         SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
         SessionEvent::Closed(session) => MonEvent::SessionClosed(session),
+        SessionEvent::Behind { session, .. } => {
+            return Err(broken!("the monitor is told that {session} is behind").to_string());
+        }
         SessionEvent::Message { session, message, .. } => MonEvent::Message { session, message },
         SessionEvent::Monitor(event) => {
             return Err(broken!("the monitor has a session to a monitor: {event:?}").to_string());
@@ -224,6 +227,7 @@ fn osd_event(event: SessionEvent) -> Result<Option<OsdEvent>, String> {
     Ok(Some(match event {
         SessionEvent::Opened(info) => OsdEvent::SessionOpened(info),
         SessionEvent::Closed(session) => OsdEvent::SessionClosed(session),
+        SessionEvent::Behind { session, is_behind } => OsdEvent::SessionBehind { session, is_behind },
         SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
         SessionEvent::Monitor(event) => OsdEvent::Mon(event),
         SessionEvent::PeerLost(addr) => OsdEvent::PeerLost(addr),

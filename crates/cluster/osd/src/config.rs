@@ -65,6 +65,7 @@ pub(crate) fn limits(options: &Values, gates: usize) -> ThrottleLimits {
     ThrottleLimits {
         messages_max: share(options.get(opt::OSD_CLIENT_MESSAGE_CAP)),
         bytes_max: share(options.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
+        reads_max: options.get(opt::OSD_CLIENT_READS_BYTES_MAX),
     }
 }
 

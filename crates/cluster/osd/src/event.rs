@@ -33,6 +33,8 @@ pub enum OsdEvent {
         /// Bytes of its segments, for the budget.
         bytes: u64,
     },
+    /// Much of what was sent on a session waits for its peer to take it, or no longer does.
+    SessionBehind { session: SessionId, is_behind: bool },
     /// An event of the connection to the monitor.
     Mon(MonClientEvent),
     /// The store of a shard completed a request.

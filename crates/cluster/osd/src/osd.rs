@@ -165,6 +165,9 @@ impl Osd {
         match event {
             OsdEvent::SessionOpened(info) => self.gate(out, |gate, out| gate.open(info, out)),
             OsdEvent::SessionClosed(session) => self.gate(out, |gate, out| gate.close(session, out)),
+            OsdEvent::SessionBehind { session, is_behind } => {
+                self.gate(out, |gate, out| gate.on_behind(session, is_behind, out));
+            }
             OsdEvent::Message { session, message, bytes } => {
                 self.gate(out, |gate, out| gate.on_message(session, message, bytes, out));
             }

@@ -120,6 +120,10 @@ const MAKING_TIME: u64 = 1_000_000_000_000;
 /// An OSD that stopped as asked is started again within this time, nanoseconds.
 const STOPPED_TIME: u64 = 20_000_000_000;
 
+/// One in so many requests comes from a client that does not take its answers for a while, and a multiple of so many nanoseconds.
+const BEHIND_EACH: u64 = 11;
+const BEHIND_NANOS: u64 = 30_000_000;
+
 impl OsdProcess {
     pub fn new(plan: &Plan, id: i32) -> Self {
         let shards = plan.shards.len() as u64;
@@ -167,7 +171,9 @@ impl OsdProcess {
     fn core_of(&self, event: &OsdEvent) -> CoreId {
         match event {
             OsdEvent::SessionOpened(info) => CoreId::of(info.id),
-            OsdEvent::SessionClosed(session) | OsdEvent::Message { session, .. } => CoreId::of(*session),
+            OsdEvent::SessionClosed(session)
+            | OsdEvent::SessionBehind { session, .. }
+            | OsdEvent::Message { session, .. } => CoreId::of(*session),
             _ => self.placement.control(),
         }
     }
@@ -557,8 +563,23 @@ impl World {
     ) {
         match place {
             Place::Mon => self.mon_event(MonEvent::Message { session, message }),
-            Place::Osd(id) => self.osd_event(id, OsdEvent::Message { session, message, bytes }),
+            Place::Osd(id) => {
+                if let Message::OsdOp(op) = &message
+                    && op.tid % BEHIND_EACH == 0
+                {
+                    self.osd_event(id, OsdEvent::SessionBehind { session, is_behind: true });
+                    self.after(op.tid % 7 * BEHIND_NANOS, Happening::CaughtUp(session, id));
+                }
+                self.osd_event(id, OsdEvent::Message { session, message, bytes });
+            }
             Place::Client(_) => {}
+        }
+    }
+
+    /// A peer has taken what an OSD sent it.
+    pub(crate) fn caught_up(&mut self, session: SessionId, osd: i32) {
+        if self.net.connections.contains_key(&session) {
+            self.osd_event(osd, OsdEvent::SessionBehind { session, is_behind: false });
         }
     }
 

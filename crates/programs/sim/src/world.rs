@@ -60,6 +60,7 @@ pub enum Happening {
     Refuse(i32),
     RefuseAgain(i32, u32),
     ReadAgain(usize),
+    CaughtUp(SessionId, i32),
     Burst(Burst),
     MakePool,
 }
@@ -316,6 +317,7 @@ impl World {
             Happening::Refuse(osd) => self.refuse_space(osd, !self.is_healing),
             Happening::RefuseAgain(osd, times) => self.refuse_again(osd, times),
             Happening::Burst(burst) => self.go_on_with_burst(burst),
+            Happening::CaughtUp(session, osd) => self.caught_up(session, osd),
             Happening::ReadAgain(object) => self.read_again(object),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);

@@ -6,7 +6,7 @@ use types::{
 };
 
 use crate::codec::{Envelope, Payload};
-use crate::osd_op::{Op, Trace};
+use crate::osd_op::{Op, OpArgs, OpCode, Trace};
 use crate::{Priority, Versioned, kind};
 
 /// Ceph's MOSDOp, in version 8 (to and from peers without SERVER_SQUID) or 9.
@@ -77,6 +77,18 @@ impl OsdOp {
     /// The snapshot context of a write.
     pub fn snap_context(&self) -> SnapContext {
         SnapContext { seq: self.snap_seq, snaps: self.snaps.clone() }
+    }
+
+    /// Bytes of its object that its reads ask for; `u64::MAX` where one asks for all, which is length 0.
+    pub fn bytes_asked(&self) -> u64 {
+        let of = |op: &Op| match (op.code, &op.args) {
+            (OpCode::READ | OpCode::SPARSE_READ | OpCode::SYNC_READ, OpArgs::Extent { length: 0, .. }) => {
+                u64::MAX
+            }
+            (OpCode::READ | OpCode::SPARSE_READ | OpCode::SYNC_READ, OpArgs::Extent { length, .. }) => *length,
+            _ => 0,
+        };
+        self.ops.iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// Whether all bits of `flag` (of [`OsdFlags`]) are set.

@@ -75,6 +75,11 @@ impl OsdOpReply {
         }
     }
 
+    /// Bytes that its operations bring.
+    pub fn bytes_brought(&self) -> u64 {
+        self.ops.iter().map(|result| result.outdata.len() as u64).sum()
+    }
+
     /// A reply of an error that came before any operation ran: every operation is repeated with result 0 and no data,
     /// and nothing is acknowledged but what the request asked for.
     pub fn error(request: &OsdOp, result: i32, epoch: Epoch) -> Self {

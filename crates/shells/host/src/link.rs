@@ -171,6 +171,7 @@ impl Link {
             // Closed since.
             None => return,
         };
+        core.messenger().wrote(self.id);
         match result {
             Ok(true) => {}
             // The task must now wait for the socket to take more.

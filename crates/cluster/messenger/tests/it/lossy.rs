@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Client, Harness, addr, message, mgr, mon, number, osd};
 use buffer::Rope;
 use messages::{Message, MessageHeader, PgInfoQuery, RawMessage};
-use messenger::{Event, Interest};
+use messenger::{Event, Interest, SocketId};
 use monclient::{Attempt, MonClientIo};
 use types::{EntityAddrVec, EntityType, LogLevel, OsdId};
 
@@ -225,18 +225,63 @@ fn a_paused_session_is_not_read_until_it_is_resumed() {
     assert_eq!(harness.received.len(), 1);
 }
 
-#[test]
-fn a_peer_that_takes_no_replies_is_not_read_until_it_does() {
-    let mut harness = Harness::new();
-    let mut client = harness.client(osd());
-    let session = client.session(&harness);
-    let large = RawMessage {
+/// A message of 1 MiB.
+fn large() -> Message {
+    let raw = RawMessage {
         header: MessageHeader { kind: messages::kind::OSD_OP, ..MessageHeader::default() },
         front: buffer::Piece::empty(),
         middle: buffer::Piece::empty(),
         data: Rope::zeros(1 << 20),
     };
-    let large = Message::Unknown { kind: 42, raw: Box::new(large) };
+    Message::Unknown { kind: 42, raw: Box::new(raw) }
+}
+
+/// The host writes what a socket takes: `bytes` of the queue.
+fn write(harness: &mut Harness, socket: SocketId, bytes: usize) {
+    let mut left = bytes;
+    let out = harness.messenger.out_queue(socket).unwrap();
+    let taken = out.write_to(|slices| match left {
+        0 => Err(std::io::ErrorKind::WouldBlock.into()),
+        _ => {
+            let n = slices.iter().map(|slice| slice.len()).sum::<usize>().min(left);
+            left -= n;
+            Ok(n)
+        }
+    });
+    taken.unwrap();
+    harness.messenger.wrote(socket);
+    harness.settle();
+}
+
+#[test]
+fn an_osd_learns_which_peers_do_not_take_what_they_are_sent() {
+    let mut harness = Harness::new();
+    let client = harness.client(osd());
+    let session = client.session(&harness);
+    harness.send(session, &large());
+    write(&mut harness, client.socket, 10);
+    assert_eq!(harness.events, [format!("osd.0: {session} behind")]);
+    harness.send(session, &large());
+    write(&mut harness, client.socket, 10);
+    assert_eq!(harness.events.len(), 1, "it knows");
+    write(&mut harness, client.socket, (1 << 20) + 1000);
+    assert_eq!(harness.events[1..], [format!("osd.0: {session} not behind")]);
+    harness.send(session, &message(1));
+    write(&mut harness, client.socket, usize::MAX);
+    assert_eq!(harness.events.len(), 2);
+
+    let client = harness.client(mon());
+    harness.send(client.session(&harness), &large());
+    write(&mut harness, client.socket, 10);
+    assert_eq!(harness.events.len(), 2, "a monitor reads nothing for its peers");
+}
+
+#[test]
+fn a_peer_that_takes_no_replies_is_not_read_until_it_does() {
+    let mut harness = Harness::new();
+    let mut client = harness.client(osd());
+    let session = client.session(&harness);
+    let large = large();
     (0..63).for_each(|_| harness.send(session, &large));
     assert_eq!(harness.messenger.interest(client.socket), Some(Interest { read: true, write: true }));
     harness.send(session, &large);

@@ -290,6 +290,7 @@ impl Control {
             OsdEvent::Shutdown => self.shut_down(now, out),
             OsdEvent::SessionOpened(_)
             | OsdEvent::SessionClosed(_)
+            | OsdEvent::SessionBehind { .. }
             | OsdEvent::Message { .. }
             | OsdEvent::Store(..)
             | OsdEvent::Continue

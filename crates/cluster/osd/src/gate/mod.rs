@@ -1,6 +1,7 @@
 //! A gate: the sessions of one core's connections, and the way of their requests to PGs.
 
 mod backoffs;
+mod reading;
 mod sessions;
 
 use core::time::Duration;
@@ -109,6 +110,7 @@ impl Gate {
     }
 
     fn on_request(&mut self, id: SessionId, op: Box<OsdOp>, bytes: u64, out: &mut Out) {
+        let reads_max = self.sessions.reads_max();
         // A request of a session that has just ended: it holds no budget, and no peer waits for an answer.
         let Some((session, pause)) = self.sessions.admit(out.now(), id, op.tid, bytes) else { return };
         if pause {
@@ -133,6 +135,7 @@ impl Gate {
             && let Some(map) = &self.routes.map
             && !session.is_fenced(&map.map)
             && let OpDecision::Run(place) = self.routes.decide(map, &op)
+            && session.begins(&op, place, reads_max)
         {
             return hand_on(id, session, place, op, out);
         }
@@ -143,6 +146,7 @@ impl Gate {
     /// Hands a session's operations on that need not wait (any more). Those of a client that the map shuts out are
     /// refused, whatever they wait for: it must learn that it is fenced.
     fn run_ready(&mut self, id: SessionId, out: &mut Out) {
+        let reads_max = self.sessions.reads_max();
         // Before the first map, requests wait in their session. A session that has ended has none left.
         let Some(map) = &self.routes.map else { return };
         let Some(session) = self.sessions.get_mut(id) else { return };
@@ -159,7 +163,7 @@ impl Gate {
                 OpDecision::HoldBack if !knows => OpDecision::Wait,
                 turn => turn,
             };
-            for (op, turn) in session.take_ready(epoch, decide) {
+            for (op, turn) in session.take_ready(epoch, reads_max, decide) {
                 match turn {
                     OpDecision::Run(place) => hand_on(id, session, place, op, out),
                     OpDecision::HoldBack => {
@@ -218,7 +222,7 @@ impl Gate {
         reply: Option<Box<OsdOpReply>>,
         out: &mut Out,
     ) {
-        let exists = self.sessions.release(session, tid, place);
+        let exists = self.sessions.release(session, tid, place, reply.as_deref());
         match (exists, reply) {
             (true, Some(reply)) => {
                 out.push(OsdEffect::Send { session, message: Message::OsdOpReply(reply) });
@@ -226,6 +230,22 @@ impl Gate {
             (true, None) => self.share_maps_after_drop(session, out),
             // The session has ended: no peer waits for an answer.
             (false, _) => {}
+        }
+    }
+
+    /// A session's peer has taken answers, or is behind with it.
+    pub(crate) fn on_behind(&mut self, id: SessionId, is_behind: bool, out: &mut Out) {
+        // The session has ended meanwhile.
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.reading.is_behind = is_behind;
+        self.go_on(id, out);
+    }
+
+    /// A session has room for requests: what waits for its peer may run, and paused sessions may go on.
+    fn go_on(&mut self, id: SessionId, out: &mut Out) {
+        match self.sessions.get_mut(id).is_some_and(|session| session.waits_for_peer()) {
+            true => self.run_ready(id, out),
+            false => self.resume(out),
         }
     }
 
@@ -251,7 +271,7 @@ impl Gate {
         };
         out.push(OsdEffect::Send { session: id, message });
         self.sessions.drop_waiting(id, &pgid);
-        self.resume(out);
+        self.go_on(id, out);
     }
 
     fn unblock(&mut self, id: SessionId, pgid: SpgId, epoch: Epoch, out: &mut Out) {
@@ -274,11 +294,11 @@ impl Gate {
         match message {
             ToGate::Reply { session, place, reply } => {
                 self.answer(session, reply.tid, Some(place), Some(reply), out);
-                self.resume(out);
+                self.go_on(session, out);
             }
             ToGate::Dropped { session, place, tid } => {
                 self.answer(session, tid, Some(place), None, out);
-                self.resume(out);
+                self.go_on(session, out);
             }
             ToGate::Block(block) => self.block(*block, out),
             ToGate::Unblock { session, pgid, epoch } => self.unblock(session, pgid, epoch, out),
@@ -311,6 +331,7 @@ impl Gate {
             ToGate::Limits(limits) => {
                 let resumed = self.sessions.set_limits(limits);
                 resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
+                self.run_waiting(out);
             }
             ToGate::Map(map) => {
                 self.routes.map = Some(map);
@@ -329,9 +350,11 @@ impl Gate {
         }
     }
 
-    /// The requests that wait here for a map or for their PG.
-    fn waiting(&self) -> impl Iterator<Item = (&Session, &OsdOp, UTime)> {
-        let of = |session| Session::waiting_since(session).map(move |(op, since)| (session, op, since));
+    /// The requests that wait here, since when, and whether it is their peer that they wait for.
+    fn waiting(&self) -> impl Iterator<Item = (&Session, &OsdOp, UTime, bool)> {
+        let of = |session| {
+            Session::waiting_since(session).map(move |(op, since, of_peer)| (session, op, since, of_peer))
+        };
         self.sessions.iter().flat_map(of)
     }
 
@@ -339,7 +362,9 @@ impl Gate {
         let mut load = OpLoad::default();
         // Without the tracker nothing is reported.
         let Some(time) = complaint_time else { return load };
-        for (_, _, since) in self.waiting().filter(|(_, _, since)| since.after(time) <= now) {
+        // What waits for its peer is no fault of the OSD's.
+        let slow = |(_, _, since, of_peer): &(_, _, UTime, bool)| since.after(time) <= now && !of_peer;
+        for (_, _, since, _) in self.waiting().filter(slow) {
             load.note_slow(now.as_nanos().saturating_sub(since.as_nanos()));
         }
         load
@@ -349,12 +374,15 @@ impl Gate {
         let mut report = PartReport { held: self.held(), ..PartReport::default() };
         if let ReportKind::InFlight { slow_only } = what {
             let is_slow = |since: UTime| complaint_time.is_some_and(|time| since.after(time) <= now);
-            let wanted = self.waiting().filter(|(_, _, since)| !slow_only || is_slow(*since));
-            report.ops.extend(wanted.map(|(session, op, since)| {
+            let wanted = self.waiting().filter(|(_, _, since, _)| !slow_only || is_slow(*since));
+            report.ops.extend(wanted.map(|(session, op, since, of_peer)| {
                 let times = OpTimes::received_at(since);
                 let reqid = op.request_id(session.info.name);
                 let description = described(reqid, op.pgid, &op.oid, op.ops.iter(), op.flags);
-                let waits_for = Some("delayed: waiting for a map or its PG");
+                let waits_for = Some(match of_peer {
+                    true => "delayed: waiting for the client to take answers",
+                    false => "delayed: waiting for a map or its PG",
+                });
                 OpView { description, times, took_nanos: times.age_nanos(now), waits_for }
             }));
         }
@@ -418,7 +446,7 @@ fn backoff_ended(session: SessionId, over: Option<PgPlace>, out: &mut Out) {
 }
 
 fn hand_on(id: SessionId, session: &mut Session, place: PgPlace, op: Box<OsdOp>, out: &mut Out) {
-    let received = session.hand_to(op.tid, place).unwrap_or(out.now());
+    let received = session.received(op.tid, place).unwrap_or(out.now());
     let info = &session.info;
     let (source, features, addrs) = (info.name, info.features, session.addrs.clone());
     let op = ClientOp { session: id, source, addrs, features, caps: info.caps, op };

@@ -7,17 +7,22 @@ use std::sync::Arc;
 
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
-use messages::OsdOp;
+use messages::{OsdOp, OsdOpReply};
 use types::{EntityAddrVec, EntityType, Epoch, FeatureBits, SpgId, UTime};
 
 use super::backoffs::Backoffs;
+use super::reading::Reading;
 use crate::parts::PgPlace;
 
-/// The limits of one gate; 0 is no limit (its shares of osd_client_message_cap and osd_client_message_size_cap).
+/// The limits of one gate; 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ThrottleLimits {
+    /// The gate's share of osd_client_message_cap.
     pub messages_max: u64,
+    /// The gate's share of osd_client_message_size_cap.
     pub bytes_max: u64,
+    /// Each session's (osd_client_reads_bytes_max).
+    pub reads_max: u64,
 }
 
 /// What becomes of an operation whose turn it is.
@@ -40,6 +45,8 @@ pub(crate) enum OpDecision {
 struct Held {
     tid: u64,
     bytes: u64,
+    /// What it counts for in [`Session::reading`]; 0 while it waits here.
+    reads: u64,
     received: UTime,
     /// The PG that has it; `None` while it waits here.
     at: Option<PgPlace>,
@@ -53,9 +60,13 @@ pub(crate) struct Session {
     pub addrs: Arc<EntityAddrVec>,
     /// The newest map that the peer is known to have, or to have been sent (Ceph's projected_epoch).
     pub known_epoch: Epoch,
-    /// Operations that wait for a map or for their PG to come into being, in the order they came. Those behind one
-    /// that waits for a map wait too: an object's operations keep their order. Bounded by the budget of messages.
+    /// Operations that wait for a map, for their PG to come into being, or for the peer to take answers, in the order they
+    /// came. Those behind one that waits for a map or the peer wait too: an object's operations keep their order. Bounded by
+    /// the budget of messages.
     pub waiting: VecDeque<Box<OsdOp>>,
+    /// The one of those that waits for the peer, if one does.
+    waits_for_peer: Option<usize>,
+    pub reading: Reading,
     /// The requests that are not answered, oldest first. A client may send a request again before it is answered; each
     /// gets its own answer.
     held: Vec<Held>,
@@ -75,6 +86,8 @@ impl Session {
             info: Arc::new(info),
             known_epoch: Epoch(0),
             waiting: VecDeque::new(),
+            waits_for_peer: None,
+            reading: Reading::default(),
             held: Vec::new(),
             backoffs: Backoffs::default(),
             watched: BTreeSet::new(),
@@ -106,22 +119,32 @@ impl Session {
         self.fenced.1
     }
 
-    /// Takes out the operations that need not wait at map `epoch`. `turn` is asked in order for each that is not held up
-    /// by one before it.
+    /// Takes out the operations that need not wait at map `epoch`, and counts what they read. `turn` is asked in order for each
+    /// that is not held up by one before it.
     pub(crate) fn take_ready(
         &mut self,
         epoch: Epoch,
+        reads_max: u64,
         mut turn: impl FnMut(&OsdOp) -> OpDecision,
     ) -> Vec<(Box<OsdOp>, OpDecision)> {
         let (mut ready, mut held) = (Vec::new(), VecDeque::new());
         let (mut map_missing, mut blocked) = (false, BTreeSet::<SpgId>::new());
-        for op in std::mem::take(&mut self.waiting) {
+        self.waits_for_peer = None;
+        while let Some(op) = self.waiting.pop_front() {
             map_missing |= op.epoch > epoch;
             let turn = match map_missing || blocked.contains(&op.pgid) {
                 true => OpDecision::Wait,
                 false => turn(&op),
             };
             match turn {
+                OpDecision::Run(place) => match self.begins(&op, place, reads_max) {
+                    true => ready.push((op, turn)),
+                    false => {
+                        self.waits_for_peer = Some(held.len());
+                        self.waiting.push_front(op);
+                        break;
+                    }
+                },
                 OpDecision::Wait => {
                     blocked.insert(op.pgid);
                     held.push_back(op);
@@ -129,24 +152,45 @@ impl Session {
                 turn => ready.push((op, turn)),
             }
         }
-        self.waiting = held;
+        while let Some(op) = held.pop_back() {
+            self.waiting.push_front(op);
+        }
         ready
     }
 
-    /// A request goes on to a PG. When it came; `None` if it is not held.
-    pub(crate) fn hand_to(&mut self, tid: u64, place: PgPlace) -> Option<UTime> {
+    /// Lets a request that waits here go on to a PG, unless its peer has to take answers first. Answers whether it goes on.
+    pub(crate) fn begins(&mut self, op: &OsdOp, place: PgPlace, reads_max: u64) -> bool {
+        let reads = self.reading.expected(op.bytes_asked());
+        if !self.reading.has_room(reads, reads_max) {
+            return false;
+        }
         // The newest ones are at the end, and a request usually goes on when it comes.
-        let waits = |held: &&mut Held| held.tid == tid && held.at.is_none();
-        let held = self.held.iter_mut().rev().find(waits)?;
-        held.at = Some(place);
-        Some(held.received)
+        let waits = |held: &&mut Held| held.tid == op.tid && held.at.is_none();
+        if let Some(held) = self.held.iter_mut().rev().find(waits) {
+            held.at = Some(place);
+            held.reads = reads;
+            self.reading.begin(reads);
+        }
+        true
     }
 
-    /// The requests that wait here, and when they came.
-    pub(crate) fn waiting_since(&self) -> impl Iterator<Item = (&OsdOp, UTime)> {
-        self.waiting.iter().filter_map(|op| {
+    /// When a request came that a PG has; `None` if it is not held.
+    pub(crate) fn received(&self, tid: u64, place: PgPlace) -> Option<UTime> {
+        let is = |held: &&Held| held.tid == tid && held.at == Some(place);
+        self.held.iter().rev().find(is).map(|held| held.received)
+    }
+
+    /// Whether a request waits for the peer to take answers.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        self.waits_for_peer.is_some()
+    }
+
+    /// The requests that wait here, when they came, and whether they wait for the peer.
+    pub(crate) fn waiting_since(&self) -> impl Iterator<Item = (&OsdOp, UTime, bool)> {
+        let of_peer = self.waits_for_peer.unwrap_or(usize::MAX);
+        self.waiting.iter().enumerate().filter_map(move |(at, op)| {
             let held = self.held.iter().find(|held| held.tid == op.tid && held.at.is_none())?;
-            Some((&**op, held.received))
+            Some((&**op, held.received, at >= of_peer))
         })
     }
 
@@ -256,6 +300,11 @@ impl Sessions {
         self.all.values()
     }
 
+    /// Bytes that each session's large reads may have under way; 0 is no limit.
+    pub(crate) fn reads_max(&self) -> u64 {
+        self.budget.limits.reads_max
+    }
+
     /// The sessions in which operations wait.
     pub(crate) fn with_waiting(&self) -> Vec<SessionId> {
         self.all.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect()
@@ -281,7 +330,7 @@ impl Sessions {
         bytes: u64,
     ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
-        session.held.push(Held { tid, bytes, received: now, at: None });
+        session.held.push(Held { tid, bytes, reads: 0, received: now, at: None });
         let budget = session.budget(&mut self.budget, &mut self.osds);
         let pause = budget.take(bytes) && self.paused.insert(id);
         Some((session, pause))
@@ -308,11 +357,20 @@ impl Sessions {
 
     /// A request was answered or dropped: one that the PG at `place` had, or one that waited here. A client may have
     /// sent others of the same transaction id, which keep what they hold. Answers whether its session exists.
-    pub(crate) fn release(&mut self, id: SessionId, tid: u64, place: Option<PgPlace>) -> bool {
+    pub(crate) fn release(
+        &mut self,
+        id: SessionId,
+        tid: u64,
+        place: Option<PgPlace>,
+        reply: Option<&OsdOpReply>,
+    ) -> bool {
         let Some(session) = self.all.get_mut(&id) else { return false };
         // An answer that no request waits for frees nothing.
         if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
+            if held.reads > 0 {
+                session.reading.end(held.reads, reply.map(OsdOpReply::bytes_brought));
+            }
             let budget = session.budget(&mut self.budget, &mut self.osds);
             budget.free(held.bytes);
         }
@@ -337,6 +395,8 @@ impl Sessions {
         let (dropped, kept): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|op| op.pgid == *pgid);
         session.waiting = kept;
+        // Another may be there now: `take_ready` finds it again.
+        session.waits_for_peer = session.waits_for_peer.filter(|_| !session.waiting.is_empty()).map(|_| 0);
         for op in dropped {
             let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
             if let Some(at) = session.held.iter().position(waits) {
@@ -386,6 +446,10 @@ impl Sessions {
         if !self.all.values().all(|s| s.waiting.iter().all(|op| s.holds(op.tid))) {
             return Err("an operation waits in a session without budget");
         }
+        let reads = |s: &Session| s.held.iter().map(|held| held.reads).sum::<u64>();
+        if !self.all.values().all(|s| s.reading.under_way() == reads(s)) {
+            return Err("a session's reads are miscounted");
+        }
         match self.paused.iter().all(|session| self.all.contains_key(session)) {
             true => Ok(()),
             false => Err("a session is paused that does not exist"),
@@ -414,7 +478,7 @@ mod tests {
     const PLACE: PgPlace = PgPlace { shard: StoreShard(0), slot: PgSlot(2) };
 
     fn sessions(messages_max: u64, bytes_max: u64) -> Sessions {
-        let mut sessions = Sessions::new(ThrottleLimits { messages_max, bytes_max });
+        let mut sessions = Sessions::new(ThrottleLimits { messages_max, bytes_max, reads_max: 0 });
         for id in [A, B] {
             sessions.open(SessionInfo {
                 id,
@@ -452,7 +516,7 @@ mod tests {
     }
 
     fn release_at(s: &mut Sessions, session: SessionId, tid: u64, place: Option<PgPlace>) -> Vec<SessionId> {
-        s.release(session, tid, place);
+        s.release(session, tid, place, None);
         s.check().unwrap();
         s.resumable()
     }
@@ -485,7 +549,7 @@ mod tests {
         let mut t = sessions(0, 0);
         admit(&mut t, A, 1, 10);
         let (session, _) = t.admit(UTime::default(), A, 2, 20).unwrap();
-        session.hand_to(2, PLACE);
+        assert!(session.begins(&crate::shard::test_op(2), PLACE, 0));
         assert_eq!(session.places().collect::<Vec<_>>(), [PLACE]);
         assert_eq!((t.holds_at(A, 2, PLACE), t.holds_at(A, 1, PLACE)), (Some(true), Some(false)));
         release(&mut t, A, 2);
@@ -557,6 +621,6 @@ mod tests {
     fn higher_limits_let_paused_sessions_go_on() {
         let mut t = sessions(1, 0);
         assert!(admit(&mut t, A, 1, 10));
-        assert_eq!(t.set_limits(ThrottleLimits { messages_max: 2, bytes_max: 0 }), [A]);
+        assert_eq!(t.set_limits(ThrottleLimits { messages_max: 2, bytes_max: 0, reads_max: 0 }), [A]);
     }
 }

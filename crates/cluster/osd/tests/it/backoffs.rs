@@ -101,6 +101,27 @@ fn what_was_sent_before_the_acknowledgement_of_a_backoff_that_has_ended_is_dropp
 }
 
 #[test]
+fn what_waits_for_a_client_to_take_answers_is_held_back_with_the_rest() {
+    let mut w = world();
+    w.open_client(CLIENT);
+    let write = w.write("a", b"1");
+    let read = w.read("a");
+    w.event(OsdEvent::SessionBehind { session: CLIENT, is_behind: true });
+    w.send_op(CLIENT, read.clone());
+    assert_eq!(w.osd.held().0, 1);
+    act(&mut w, &[ME, OTHER]);
+    // Its PG gets the read, and wants no more; the write was behind it.
+    w.send_op(CLIENT, write.clone());
+    w.event(OsdEvent::SessionBehind { session: CLIENT, is_behind: false });
+    let [block] = &backoffs(&w)[..] else { panic!("{:?}", backoffs(&w)) };
+    assert_eq!((block.op, w.osd.held()), (OsdBackoff::BLOCK, (0, 0)));
+    client_says(&mut w, OsdBackoff { op: OsdBackoff::ACK_BLOCK, ..block.clone() });
+    act(&mut w, &[ME]);
+    assert_eq!(w.ask(CLIENT, write).result, 0);
+    assert_eq!(w.ask(CLIENT, read).ops[0].outdata.to_vec(), b"1");
+}
+
+#[test]
 fn a_backoff_ends_with_its_session_and_acknowledgements_of_none_are_ignored() {
     let mut w = world();
     w.open_client(CLIENT);

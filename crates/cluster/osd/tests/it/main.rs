@@ -13,6 +13,7 @@ mod life;
 mod log_length;
 mod maps;
 mod pg_infos;
+mod reads;
 mod refused;
 mod scrub;
 mod split;

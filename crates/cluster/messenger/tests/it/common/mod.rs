@@ -173,6 +173,12 @@ impl Harness {
                 SessionEvent::Reset(session) => self.events.push(format!("{daemon}: {session} reset")),
                 SessionEvent::PeerLost(addr) => self.events.push(format!("{daemon}: {addr} lost")),
                 SessionEvent::PeerRoom(addr) => self.events.push(format!("{daemon}: room at {addr}")),
+                SessionEvent::Behind { session, is_behind } => {
+                    self.events.push(format!(
+                        "{daemon}: {session} {}",
+                        if is_behind { "behind" } else { "not behind" }
+                    ));
+                }
                 SessionEvent::Message { session, message, .. } => self.received.push((session, message)),
                 SessionEvent::GlobalIdWanted { session, .. } => self.messenger.global_id(session, 4100),
                 SessionEvent::Monitor(event) => self.events.push(format!("{daemon}: {event:?}")),

@@ -234,7 +234,9 @@ impl World {
                 node.arrived[from].push(m.handle);
                 self.note(m.handle << 8 | from as u64);
             }
-            SessionEvent::GlobalIdWanted { .. } | SessionEvent::Monitor(_) => panic!("{event:?}"),
+            SessionEvent::GlobalIdWanted { .. } | SessionEvent::Behind { .. } | SessionEvent::Monitor(_) => {
+                panic!("{event:?}")
+            }
         }
     }
 

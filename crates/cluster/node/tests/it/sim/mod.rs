@@ -235,7 +235,9 @@ impl Sim {
             NodeEvent::Osd(_, OsdEvent::SessionOpened(info)) => info.id.core(),
             NodeEvent::Osd(
                 _,
-                OsdEvent::SessionClosed(session) | OsdEvent::Message { session, message: _, bytes: _ },
+                OsdEvent::SessionClosed(session)
+                | OsdEvent::SessionBehind { session, is_behind: _ }
+                | OsdEvent::Message { session, message: _, bytes: _ },
             ) => session.core(),
             NodeEvent::Osd(
                 osd,
