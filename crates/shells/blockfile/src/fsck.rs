@@ -48,6 +48,7 @@ pub fn fsck(
         if let Some(handle) = store.store().handles().get_mut(shard as usize) {
             let mut notes = unread_superblocks(handle.inner());
             notes.extend(in_one_place(handle.inner()));
+            notes.extend(stranded(handle.inner()));
             found.notes.extend(notes.into_iter().map(|note| format!("shard {shard}: {note}")));
         }
         let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
@@ -87,6 +88,19 @@ pub(crate) fn in_one_place(shard: &BlockStore<Queue>) -> Option<String> {
         pages => format!("{pages} pages of the tree"),
     };
     Some(format!("{what} can be read in one of two places alone: the next checkpoint writes it anew"))
+}
+
+/// What is to be said of changes whose pages of the tree can't be read.
+pub(crate) fn stranded(shard: &BlockStore<Queue>) -> Option<String> {
+    let what = match shard.stranded_changes() {
+        0 => return None,
+        1 => "a change belongs".to_owned(),
+        changes => format!("{changes} changes belong"),
+    };
+    Some(format!(
+        "{what} to a page of the tree that can't be read: they are kept apart, and found; fsck names the page, and 'loligo store export \
+         --damaged' takes out of the PG what can be read"
+    ))
 }
 
 /// Reads a collection, also behind what can't be read of its list.

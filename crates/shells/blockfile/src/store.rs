@@ -13,7 +13,7 @@ use store::{
 };
 use types::{PoolId, UTime};
 
-use crate::fsck::in_one_place;
+use crate::fsck::{in_one_place, stranded};
 use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
@@ -44,6 +44,8 @@ pub struct BlockFileShard {
     now: UTime,
     /// Pages that can be read in one place alone, as far as the log was told.
     in_one_place: usize,
+    /// Stranded changes, likewise.
+    stranded: usize,
     /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
     _held: Held,
 }
@@ -56,7 +58,7 @@ impl BlockFileShard {
         now: UTime,
         held: Held,
     ) -> Self {
-        Self { store, room: None, growing: None, event, name, now, in_one_place: 0, _held: held }
+        Self { store, room: None, growing: None, event, name, now, in_one_place: 0, stranded: 0, _held: held }
     }
 
     /// Has the shard's part of the file grow, and shrink, in steps.
@@ -77,15 +79,15 @@ impl BlockFileShard {
         self.event.take()?.take().ok()
     }
 
-    /// Logs that more pages can be read in one place alone.
+    /// Logs that more pages can be read in one place alone, and that the first changes are stranded.
     fn tell_of_pages(&mut self) {
-        let pages = self.store.pages_in_one_place();
-        if pages > self.in_one_place
-            && let Some(note) = in_one_place(&self.store)
-        {
-            tracing::warn!("{}: {note}", self.name);
-        }
-        self.in_one_place = pages;
+        let (pages, changes) = (self.store.pages_in_one_place(), self.store.stranded_changes());
+        let news = [
+            in_one_place(&self.store).filter(|_| pages > self.in_one_place),
+            stranded(&self.store).filter(|_| self.stranded == 0),
+        ];
+        news.into_iter().flatten().for_each(|note| tracing::warn!("{}: {note}", self.name));
+        (self.in_one_place, self.stranded) = (pages, changes);
     }
 
     /// The pure store, for what its tools ask of it beside the contract.

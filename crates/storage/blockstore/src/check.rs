@@ -144,7 +144,7 @@ impl Checker {
     }
 
     fn look_at(&mut self, key: &[u8], value: &Piece) {
-        if key[0] == table::BITMAP {
+        if let table::BITMAP | table::STRANDED = key[0] {
             return;
         }
         self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;

@@ -13,6 +13,7 @@ use crate::planted::Barrier;
 use crate::records::bitmap_key;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
+use crate::stranded::Rest;
 use crate::tree::Tree;
 
 /// The part of a turn's pages that a checkpoint writes while nothing waits for it.
@@ -51,6 +52,8 @@ pub struct Checkpoint {
     reads_below: u64,
     phase: Phase,
     pass: Pass,
+    /// What the pass goes on with in place of the frozen changes, once it has met a leaf that can't be read.
+    rest: Option<Rest>,
     /// The pass waits for a page.
     waits: bool,
     /// The clock of the pages when the pass last began a step.
@@ -194,7 +197,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             counters: self.counters,
             reads_below: self.next_read,
             phase: Phase::Mark,
-            pass: Pass::new(),
+            pass: Pass::new(!self.tables.stranded.is_empty()),
+            rest: None,
             waits: false,
             tried: 0,
             tree: None,
@@ -291,16 +295,25 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn pass_steps(&mut self) {
-        let needed = self.kept_blocks();
+        let (needed, stranded_max) = (self.kept_blocks(), self.stranded_bytes_max());
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.waits = false;
-        let Some(lowest) = &self.tables.frozen else { return };
+        let Some(frozen) = &self.tables.frozen else { return };
         // A file that grows has more for the asking; what it has now is for what is due.
         let (free, more) = (self.space.free_blocks(), self.space.unbacked_blocks());
         let of_steps = PAGE_BLOCKS * self.steps_left as u64;
         checkpoint.pass.copies = (free + more) / COPIES_SHARE >= needed && free >= needed + of_steps;
         while self.steps_left > 0 {
             checkpoint.tried = self.tables.pages.clock();
+            if let Some(at) = checkpoint.pass.wants_notes() {
+                match self.tables.strand(&checkpoint.pass.stranded, at, stranded_max) {
+                    Ok(rest) => checkpoint.rest = Some(rest),
+                    Err(error) => return self.fail(error),
+                }
+                checkpoint.pass.give_notes();
+                self.features |= features::STRANDED;
+            }
+            let lowest = checkpoint.rest.as_ref().map_or(frozen, |rest| &rest.changes);
             let step =
                 checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
             let pages = checkpoint.pass.made.len().max(1);
@@ -412,6 +425,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
         self.published = checkpoint.counters;
+        self.tables.keep_stranded(checkpoint.rest.map(|rest| rest.keys).unwrap_or_default());
+        if self.tables.stranded.is_empty() {
+            self.features &= !features::STRANDED;
+        }
         let (changes, bytes) = self.tables.thaw();
         self.leftovers.add_changes(changes, bytes);
         self.tree_blocks += checkpoint.made_blocks;

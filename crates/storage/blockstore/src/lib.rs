@@ -68,6 +68,7 @@ mod space;
 mod state;
 mod stop;
 mod store;
+mod stranded;
 #[cfg(test)]
 mod test_store;
 mod tree;

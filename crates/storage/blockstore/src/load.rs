@@ -8,6 +8,7 @@ use types::UTime;
 
 use crate::batch::Batch;
 use crate::context::NOTHING_FETCHED;
+use crate::layout::features;
 use crate::open::OpenError;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::{Key, PagePtr};
@@ -77,6 +78,9 @@ impl Loading {
     fn load<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
         if store.damage.is_some() {
             // Nothing will be written: no one needs to know what is free.
+            if let Err(stop @ Stop::Pages(_)) = load_stranded(store) {
+                return Err(stop);
+            }
             std::mem::take(&mut self.batches).into_iter().for_each(|batch| show(store, batch));
             store.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));
             return Ok(());
@@ -93,6 +97,7 @@ impl Loading {
         self.take_pages(store)?;
         self.load_bitmap(store)?;
         load_packed(store)?;
+        load_stranded(store)?;
         for batch in std::mem::take(&mut self.batches) {
             replay(store, batch)?;
         }
@@ -156,6 +161,14 @@ fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
         from.push(0);
     }
     Ok(())
+}
+
+/// Loads the changes that are not in the tree but noted in it.
+fn load_stranded<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
+    match store.features & features::STRANDED {
+        0 => Ok(()),
+        _ => store.tables.load_stranded(),
+    }
 }
 
 fn note_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>, key: &[u8], value: Option<&[u8]>) -> Attempt<()> {

@@ -17,7 +17,8 @@ use crate::page::{Entries, Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, e
 use crate::records::is_vital;
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Layer, Pages, Tree};
+use crate::stranded::NOTES;
+use crate::tree::{Gap, Layer, Pages, Tree};
 
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
@@ -27,6 +28,10 @@ const STEP_BYTES_MAX: usize = 2 * PAGE_BYTES_MAX;
 
 /// Changes that a step merges: those that remove a key yield no entry.
 const STEP_CHANGES_MAX: usize = 512;
+
+fn next_change<'a>(changes: &'a Layer, from: &[u8]) -> Option<&'a Key> {
+    changes.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next().map(|(key, _)| key)
+}
 
 /// Entries that are to become pages.
 #[derive(Debug)]
@@ -126,6 +131,25 @@ pub struct Made {
     pub bytes: Piece,
 }
 
+/// How a pass stands with notes of stranded changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Notes {
+    /// They are written with the leaf that the table of notes belongs to, if there are some, or were some.
+    ToCome,
+    /// The pass goes on when it has them.
+    Wanted,
+    Given,
+}
+
+/// What a pass finds where it goes on.
+enum Next {
+    Page(Merge),
+    /// The leaf of the notes, or the end, before which these are wanted.
+    Notes,
+    /// The level's end.
+    End,
+}
+
 /// Writing a layer of changes into a tree.
 #[derive(Debug)]
 pub struct Pass {
@@ -140,6 +164,11 @@ pub struct Pass {
     gathered: Option<Gathered>,
     /// The last page that was made: the whole level if it is the only one.
     last: Option<Arc<Page>>,
+    /// The keys of leaves that can't be read, and why, of which there are changes: these are not merged.
+    pub stranded: Vec<(Gap, StoreError)>,
+    notes: Notes,
+    /// The tree has notes.
+    has_notes: bool,
     /// Pages that the new tree doesn't have.
     pub old: Vec<PagePtr>,
     /// Pages made since the last look.
@@ -149,8 +178,12 @@ pub struct Pass {
 }
 
 impl Pass {
-    pub fn new() -> Self {
+    /// `has_notes`: the tree has some, of changes that were stranded.
+    pub fn new(has_notes: bool) -> Self {
         Self {
+            stranded: Vec::new(),
+            notes: Notes::ToCome,
+            has_notes,
             level: 0,
             changes: Layer::new(),
             above: Layer::new(),
@@ -164,8 +197,19 @@ impl Pass {
         }
     }
 
+    /// Where the pass goes on, if it needs the notes of stranded changes for that. It has merged what comes before, but for the
+    /// changes in [`Pass::stranded`].
+    pub fn wants_notes(&self) -> Option<&Key> {
+        (self.notes == Notes::Wanted).then_some(&self.at)
+    }
+
+    /// From the next step on the lowest changes have the notes.
+    pub fn give_notes(&mut self) {
+        self.notes = Notes::Given;
+    }
+
     /// Merges a bounded number of entries, and writes the pages that they fill. Returns the new tree when everything is
-    /// written. `lowest` are the changes of the leaves, the same in every step.
+    /// written. `lowest` are the changes of the leaves, the same in every step until the pass wants notes.
     ///
     /// # Errors
     /// A page has to be read, is damaged, or there is no space.
@@ -179,8 +223,15 @@ impl Pass {
         let mut merge = match self.merge.take() {
             Some(merge) => merge,
             None => match self.begin_page(lowest, tree, pages) {
-                Ok(Some(merge)) => merge,
-                Ok(None) => return self.end_level(tree),
+                Ok(Next::Page(merge)) => merge,
+                Ok(Next::Notes) => {
+                    self.notes = Notes::Wanted;
+                    return Ok(None);
+                }
+                Ok(Next::End) => return self.end_level(tree),
+                Err(Stop::Error(error)) if self.level == 0 && self.gathered.is_none() => {
+                    return self.leave_out(error, lowest, tree, pages);
+                }
                 Err(Stop::Error(error)) => return self.leave_small(error, pages, space),
                 Err(stop) => return Err(stop),
             },
@@ -208,25 +259,61 @@ impl Pass {
         Ok(None)
     }
 
-    /// Finds the next page that changes belong to; `None` at the level's end.
-    fn begin_page(&mut self, lowest: &Layer, tree: &Tree, pages: &Pages) -> Attempt<Option<Merge>> {
+    /// Finds the next page that changes belong to.
+    fn begin_page(&mut self, lowest: &Layer, tree: &Tree, pages: &Pages) -> Attempt<Next> {
         let changes = if self.level == 0 { lowest } else { &self.changes };
-        let range = (Bound::Included(self.at.as_slice()), Bound::Unbounded);
+        let is_to_note =
+            self.level == 0 && self.notes == Notes::ToCome && (self.has_notes || !self.stranded.is_empty());
         let low = match &self.gathered {
             Some(_) => &self.at,
-            None => match changes.range::<[u8], _>(range).next() {
-                Some((key, _)) => key,
-                None => return Ok(None),
+            None => match next_change(changes, &self.at) {
+                Some(key) => key,
+                None if is_to_note => return Ok(Next::Notes),
+                None => return Ok(Next::End),
             },
         };
         let Some(found) = tree.descend(pages, self.level, low)? else {
-            return Ok(Some(Merge { page: None, entry: 0, at: Key::new(), high: None }));
+            return Ok(Next::Page(Merge { page: None, entry: 0, at: Key::new(), high: None }));
         };
+        if is_to_note && found.high().is_none_or(|high| high > &NOTES[..]) {
+            return Ok(Next::Notes);
+        }
         let at = Key::from_slice(found.low());
         let high = found.high().map(Key::from_slice);
         self.old.push(found.ptr(tree)?);
         self.above.insert(at.clone(), None);
-        Ok(Some(Merge { page: Some(found.page), entry: 0, at, high }))
+        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high }))
+    }
+
+    /// The leaf of the next change can't be read: its changes are stranded. Where it is the leaf of the notes, these get another one:
+    /// all that there are is known, so that they need nothing of it.
+    fn leave_out(
+        &mut self,
+        error: StoreError,
+        lowest: &Layer,
+        tree: &Tree,
+        pages: &Pages,
+    ) -> Attempt<Option<Tree>> {
+        let Some(key) = next_change(lowest, &self.at) else { return Err(Stop::Error(error)) };
+        let leads_on = |gap: &Gap| gap.low <= *key && gap.high.as_ref().is_none_or(|high| high > key);
+        let gap = tree.gap(pages, key).map_err(Stop::Pages)?.filter(leads_on);
+        // Without a page above it the leaf is all that there is.
+        let Some(gap) = gap.filter(|_| tree.levels() > 1) else { return Err(Stop::Error(error)) };
+        if key.as_slice() >= &NOTES[..] {
+            let at = gap.low.max(Key::from_slice(&NOTES));
+            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high });
+            return Ok(None);
+        }
+        let end = gap.high.clone().map_or(Key::from_slice(&NOTES), |high| high.min(Key::from_slice(&NOTES)));
+        let changes =
+            lowest.range::<[u8], _>((Bound::Included(key.as_slice()), Bound::Excluded(end.as_slice())));
+        if changes.into_iter().any(|(key, _)| is_vital(key)) {
+            // The next opening would need it.
+            return Err(Stop::Error(error));
+        }
+        self.stranded.push((gap, error));
+        self.at = end;
+        Ok(None)
     }
 
     /// Writes full pages while another one is left.
@@ -346,7 +433,7 @@ mod tests {
     /// Writes the changes into the tables' tree; `forget` drops every page from memory before each step.
     fn write(tables: &mut Tables, disk: &mut BTreeMap<PagePtr, Piece>, space: &mut Space, forget: bool) {
         tables.freeze();
-        let (mut pass, mut is_retry) = (Pass { copies: true, ..Pass::new() }, false);
+        let (mut pass, mut is_retry) = (Pass { copies: true, ..Pass::new(false) }, false);
         let lowest = tables.frozen.take().expect("just frozen");
         let tree = loop {
             if forget && !is_retry {
@@ -408,7 +495,7 @@ mod tests {
             tables.apply(changes);
             tables.freeze();
             let lowest = tables.frozen.take().expect("just frozen");
-            let (mut pass, mut steps) = (Pass::new(), 0);
+            let (mut pass, mut steps) = (Pass::new(false), 0);
             let tree = loop {
                 let Ok(tree) = pass.step(&lowest, &tables.tree, &mut tables.pages, &mut space) else {
                     panic!("all pages are in memory, and there is space");
@@ -441,7 +528,7 @@ mod tests {
             let most = tree_blocks
                 + crate::capacity::change_blocks(tree_blocks, tables.active_bytes, tables.active().len());
             tables.freeze();
-            let (mut pass, mut made) = (Pass::new(), 0);
+            let (mut pass, mut made) = (Pass::new(false), 0);
             let lowest = tables.frozen.take().expect("just frozen");
             loop {
                 let step = pass.step(&lowest, &tables.tree, &mut tables.pages, &mut space);

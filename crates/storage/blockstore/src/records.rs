@@ -30,6 +30,8 @@ pub mod table {
     pub const COUNTS: u8 = b'r';
     /// Pool: how much of its data is compressed ([`crate::packer`]); no key where none is.
     pub const COMPRESSED: u8 = b'z';
+    /// Key of another table: a change of it that could not be brought into the tree ([`crate::stranded`]). The last table.
+    pub const STRANDED: u8 = b'~';
     /// Number of a region: a part of the bitmap of blocks with data. Only in the tree, never in the log.
     pub const BITMAP: u8 = b'b';
 }

@@ -1,7 +1,7 @@
 //! The tree as of the last checkpoint, its pages in memory, and the layers of changes above it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -263,7 +263,7 @@ impl Tree {
     ///
     /// # Errors
     /// Pages have to be read first.
-    fn gap(&self, pages: &Pages, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
+    pub fn gap(&self, pages: &Pages, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
         let Some((levels, root)) = &self.root else { return Ok(None) };
         let mut from = Some(Key::from_slice(from));
         while let Some(key) = from {
@@ -439,6 +439,8 @@ pub struct Tables {
     filtered_keys: usize,
     /// Memory of `frozen`, bytes.
     pub frozen_bytes: u64,
+    /// The keys of stranded changes, as the tree notes them.
+    pub stranded: BTreeSet<Key>,
     pub tree: Tree,
     pub pages: Pages,
     /// What was found lately.
@@ -586,14 +588,19 @@ impl Tables {
     pub fn apply(&mut self, changes: Layer) {
         for (key, value) in changes {
             self.recent.get_mut().on_change(&key, value.as_ref());
-            let key_bytes = key.len();
-            let bytes = |value: &Option<Piece>| {
-                CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
-            };
-            self.active_bytes += bytes(&value);
-            if let Some(old) = self.insert(key, value) {
-                self.active_bytes -= bytes(&old);
-            }
+            self.add(key, value);
+        }
+    }
+
+    /// Puts a change on top that nothing is to be told of.
+    pub fn add(&mut self, key: Key, value: Option<Piece>) {
+        let key_bytes = key.len();
+        let bytes = |value: &Option<Piece>| {
+            CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
+        };
+        self.active_bytes += bytes(&value);
+        if let Some(old) = self.insert(key, value) {
+            self.active_bytes -= bytes(&old);
         }
     }
 

@@ -248,6 +248,73 @@ fn write_inline() -> SimDisks {
     disks
 }
 
+const RECORDS: u64 = 120;
+
+fn record(seed: u32, n: u64) -> Vec<u8> {
+    format!("record {n:03} of {seed} {:0100}", 0).into_bytes()
+}
+
+/// The block of a leaf that has the last record of a log which was written before the leaf went bad.
+fn last_leaf(disks: &SimDisks) -> u64 {
+    let bytes = record(0, RECORDS);
+    let blocks = (PAIRS[1] + 2 * 4096..SIZE_BYTES).step_by(4096);
+    let has_it = |at: &u64| {
+        let block = disks.visible(DeviceId::Data, *at, 4096);
+        block.windows(bytes.len()).any(|some| some == bytes)
+    };
+    let found: Vec<u64> = blocks.filter(has_it).collect();
+    assert_eq!(found.len(), 1, "it has no copy");
+    found[0]
+}
+
+/// A store of which a leaf can't be read, and whose tree notes changes that belong to it.
+fn write_stranded() -> SimDisks {
+    let factory = with_copies();
+    let disks = disks_with(SIZE_BYTES, &[]);
+    factory.make(&disks, factory.label(SIZE_BYTES));
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.create_collection(pg(0), 1).create_collection(pg(1), 1));
+    let append = |h: &mut Harness<Simulated>, seed, n| {
+        h.commit(|t| t.log_append(pg(seed), version(n), LogRecordKind::Entry, record(seed, n)));
+    };
+    for n in 1..=RECORDS {
+        append(&mut h, 0, n);
+        append(&mut h, 1, n);
+    }
+    let checkpointed = |mut h: Harness<Simulated>| {
+        h.store().store.request_checkpoint();
+        while !h.store().store.is_clean() {
+            h.turn();
+        }
+        drop(h.abandon());
+        disks.power_loss();
+    };
+    checkpointed(h);
+    disks.flip_bit(DeviceId::Data, last_leaf(&disks) + 9, 1);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    (1..=3).for_each(|n| append(&mut h, 0, RECORDS + n));
+    checkpointed(h);
+    disks
+}
+
+#[test]
+fn stores_with_changes_of_leaves_that_can_not_be_read_are_opened_and_hold_them() {
+    keep("1-stranded", &write_stranded(), SIZE_BYTES);
+    for disks in [kept("1-stranded", SIZE_BYTES), write_stranded()] {
+        let factory = with_copies();
+        let mut h = Harness::new(factory.open(&disks), factory.properties());
+        assert_eq!(h.store().store.stranded_changes(), 3);
+        drop(h.abandon());
+        disks.power_loss();
+        disks.flip_bit(DeviceId::Data, last_leaf(&disks) + 9, 1);
+        let mut simulated = factory.open(&disks);
+        check(&mut simulated, "with the leaf back");
+        let mut h = Harness::new(simulated, factory.properties());
+        let found: Vec<_> = h.log(pg(0)).records.into_iter().map(|r| (r.version, r.bytes.to_vec())).collect();
+        assert_eq!(found, (1..=RECORDS + 3).map(|n| (version(n), record(0, n))).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn stores_with_parts_in_onodes_are_opened_and_hold_what_was_written() {
     keep("1-inline-parts", &write_inline(), SIZE_BYTES);

@@ -59,7 +59,11 @@ fn filled() -> (Sim, SimDisks) {
 
 /// A store whose first leaves, which have copies, hold what no test damages.
 fn begun() -> (Sim, Harness<Simulated>) {
-    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    begun_with(Options::default())
+}
+
+fn begun_with(options: Options) -> (Sim, Harness<Simulated>) {
+    let mut factory = Sim::new(options, LOG_BYTES);
     let mut h = Harness::new(factory.fresh(SIZE), factory.properties());
     h.commit(|t| t.create_collection(CollectionId::Meta, 0));
     for n in 1000..1060 {
@@ -102,7 +106,7 @@ fn lose_block(disks: &SimDisks, name: &[u8]) {
 }
 
 /// Blocks of leaves that have these bytes, and where they are.
-fn blocks_with(disks: &SimDisks, name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn blocks_with(disks: &SimDisks, name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let blocks = (BLOCKS..SIZE).step_by(BLOCK as usize);
     let blocks = blocks.map(|at| (at, disks.visible(DeviceId::Data, at, BLOCK as usize)));
     // The first name of a leaf is also in the page above, which begins with its level.
@@ -116,7 +120,7 @@ fn has(block: &[u8], bytes: &[u8]) -> bool {
 }
 
 /// Puts back what was damaged, where nothing else was written since.
-fn restore(disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>) {
+pub(crate) fn restore(disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>) {
     for (at, before) in damaged {
         let mut flipped = before.clone();
         flipped[9] ^= 2;
@@ -311,10 +315,11 @@ fn a_sector_that_can_not_be_read_costs_what_a_flipped_bit_does() {
     }
 }
 
-/// New objects' keys are written without a look at the leaf that they belong to: then it is the checkpoint that can't go on.
+/// New objects' keys are written without a look at the leaf that they belong to: where there is no room to keep them apart it is the
+/// checkpoint that can't go on.
 #[test]
 fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
-    let (factory, mut h) = begun();
+    let (factory, mut h) = begun_with(Options { changes_bytes_max: 1 << 10, ..Options::default() });
     h.commit(|t| t.create_collection(pg(), 0));
     let attr = |n: u32| [format!("attribute of {n:04}").into_bytes(), vec![7; 600]].concat();
     for n in 0..OBJECTS {

@@ -26,6 +26,7 @@ mod pipeline;
 mod ranges;
 mod seeds;
 mod stopped;
+mod stranded;
 mod superblocks;
 mod waiting;
 
