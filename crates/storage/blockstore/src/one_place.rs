@@ -8,6 +8,7 @@ use blockdev::DeviceQueue;
 use crate::page::{Key, PagePtr};
 use crate::stop::Stop;
 use crate::store::BlockStore;
+use crate::stranded::NOTES;
 use crate::tree::Layer;
 
 /// Those of the tree as it is: the lowest key of each.
@@ -46,7 +47,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let lows: Vec<Key> = self.one_place.pages.values().cloned().collect();
         for low in lows {
             match self.tables.next(&Layer::new(), &low, None) {
-                Ok(Some((key, value))) => drop(self.tables.insert(key, Some(value))),
+                // Checkpoints write all notes of stranded changes.
+                Ok(Some((key, _))) if key.as_slice() >= &NOTES[..] => {}
+                Ok(Some((key, value))) => self.tables.add(key, Some(value)),
                 Err(Stop::Pages(pages)) => missing.extend(pages),
                 // Nothing is left below it, or what is can't be read: a checkpoint that changes it says so.
                 Ok(None) | Err(_) => {}

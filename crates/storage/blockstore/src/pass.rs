@@ -86,6 +86,8 @@ struct Merge {
     page: Option<Arc<Page>>,
     /// The next entry of the page.
     entry: usize,
+    /// Behind the last entry that belongs to it.
+    end: usize,
     /// The lowest key of a change that is not merged.
     at: Key,
     /// The first key that is another page's.
@@ -102,7 +104,7 @@ impl Merge {
         let gathered = &mut gathered.entries;
         let (bytes_max, mut merged) = (gathered.bytes() + STEP_BYTES_MAX, 0);
         while gathered.bytes() < bytes_max && merged < STEP_CHANGES_MAX {
-            let old = page.filter(|page| self.entry < page.len()).map(|page| (page, page.key(self.entry)));
+            let old = page.filter(|_| self.entry < self.end).map(|page| (page, page.key(self.entry)));
             match (changes.next_if(|(new, _)| old.is_none_or(|(_, old)| new.as_slice() <= old)), old) {
                 (Some((key, value)), _) => {
                     self.entry += usize::from(old.is_some_and(|(_, old)| old == key.as_slice()));
@@ -273,7 +275,8 @@ impl Pass {
             },
         };
         let Some(found) = tree.descend(pages, self.level, low)? else {
-            return Ok(Next::Page(Merge { page: None, entry: 0, at: Key::new(), high: None }));
+            let at = Key::new();
+            return Ok(Next::Page(Merge { page: None, entry: 0, end: 0, at, high: None }));
         };
         if is_to_note && found.high().is_none_or(|high| high > &NOTES[..]) {
             return Ok(Next::Notes);
@@ -282,11 +285,12 @@ impl Pass {
         let high = found.high().map(Key::from_slice);
         self.old.push(found.ptr(tree)?);
         self.above.insert(at.clone(), None);
-        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high }))
+        let end = high.as_ref().map_or(found.page.len(), |high| found.page.before(high));
+        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, end, at, high }))
     }
 
-    /// The leaf of the next change can't be read: its changes are stranded. Where it is the leaf of the notes, these get another one:
-    /// all that there are is known, so that they need nothing of it.
+    /// The leaf of the next change can't be read: its changes are stranded. Where it is the leaf that the first notes belong
+    /// to, these get another one.
     fn leave_out(
         &mut self,
         error: StoreError,
@@ -300,8 +304,12 @@ impl Pass {
         // Without a page above it the leaf is all that there is.
         let Some(gap) = gap.filter(|_| tree.levels() > 1) else { return Err(Stop::Error(error)) };
         if key.as_slice() >= &NOTES[..] {
-            let at = gap.low.max(Key::from_slice(&NOTES));
-            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high });
+            // Notes that can't be removed would count again once they can be read: they have copies, so that this takes two failures.
+            if self.has_notes {
+                return Err(Stop::Error(error));
+            }
+            let at = Key::from_slice(&NOTES);
+            self.merge = Some(Merge { page: None, entry: 0, end: 0, at, high: gap.high });
             return Ok(None);
         }
         let end = gap.high.clone().map_or(Key::from_slice(&NOTES), |high| high.min(Key::from_slice(&NOTES)));
@@ -312,6 +320,8 @@ impl Pass {
             return Err(Stop::Error(error));
         }
         self.stranded.push((gap, error));
+        // Also where they were given: this leaf could be read then.
+        self.notes = Notes::ToCome;
         self.at = end;
         Ok(None)
     }

@@ -15,7 +15,7 @@ use crate::page::Key;
 use crate::records::{key, table};
 use crate::stop::{Attempt, damaged};
 use crate::store::BlockStore;
-use crate::tree::{Gap, Layer, Tables};
+use crate::tree::{CHANGE_MEMORY, Gap, Layer, Tables};
 
 /// Of the memory for changes, the part that stranded ones may take: the store stops where there are more.
 const SHARE: u64 = 4;
@@ -44,10 +44,15 @@ fn noted(key: &[u8], value: &Piece) -> Attempt<(Key, Option<Piece>)> {
     Ok((Key::from_slice(&key[NOTES.len()..]), change))
 }
 
-/// The changes that belong to a gap.
-fn within<'a>(layer: &'a Layer, gap: &'a Gap) -> impl Iterator<Item = (&'a Key, &'a Option<Piece>)> {
-    let end = gap.high.as_ref().map_or(Bound::Unbounded, |high| Bound::Excluded(high.as_slice()));
-    layer.range::<[u8], _>((Bound::Included(gap.low.as_slice()), end))
+/// The changes of a layer from `low` on and before `high`, and before the notes.
+fn within<'a>(
+    layer: Option<&'a Layer>,
+    low: &'a [u8],
+    high: Option<&'a [u8]>,
+) -> impl Iterator<Item = (&'a Key, &'a Option<Piece>)> {
+    let end = high.map_or(&NOTES[..], |high| high.min(&NOTES));
+    let range = (Bound::Included(low), Bound::Excluded(end));
+    layer.filter(|_| low < end).into_iter().flat_map(move |layer| layer.range::<[u8], _>(range))
 }
 
 /// What a checkpoint that met leaves which can't be read goes on with.
@@ -61,16 +66,17 @@ pub struct Rest {
 
 impl Tables {
     /// What a checkpoint goes on with that has merged the frozen changes before `at`, but for those in gaps. All notes are written
-    /// each time, and those that are no longer needed are removed. `bytes_max`: of the stranded changes' keys and values.
+    /// each time, and those that are no longer needed are removed. `bytes_max`: memory that
+    /// the stranded changes may take.
     ///
     /// # Errors
     /// There are more stranded changes than that: why the first gap can't be read.
     pub fn strand(&self, gaps: &[(Gap, StoreError)], at: &[u8], bytes_max: u64) -> Result<Rest, StoreError> {
         let (mut rest, mut bytes) = (Rest { changes: Layer::new(), keys: BTreeSet::new() }, 0);
         for (gap, error) in gaps {
-            for (key, change) in self.frozen.iter().flat_map(|all| within(all, gap)) {
+            for (key, change) in within(self.frozen.as_ref(), &gap.low, gap.high.as_deref()) {
                 let (note, value) = note(key, change.as_ref());
-                bytes += (note.len() + value.len()) as u64;
+                bytes += CHANGE_MEMORY + (note.len() + value.len()) as u64;
                 rest.changes.insert(note, Some(value));
                 rest.keys.insert(key.clone());
             }
@@ -86,8 +92,7 @@ impl Tables {
         for over in self.stranded.difference(&rest.keys) {
             rest.changes.insert(key(table::STRANDED, over), None);
         }
-        let others =
-            self.frozen.iter().flat_map(|all| all.range::<[u8], _>((Bound::Included(at), Bound::Unbounded)));
+        let others = within(self.frozen.as_ref(), at, None);
         rest.changes.extend(others.map(|(key, change)| (key.clone(), change.clone())));
         Ok(rest)
     }

@@ -46,7 +46,7 @@ const PAGE_MEMORY: u64 = 256;
 const ENTRY_PLACE_MEMORY: u64 = 12;
 
 /// Bytes of memory that a change takes beside its key and value.
-const CHANGE_MEMORY: u64 = 160;
+pub const CHANGE_MEMORY: u64 = 160;
 
 /// Bytes of memory that a change takes in all, about.
 const CHANGE_BYTES: u64 = 256;

@@ -151,12 +151,10 @@ impl Gate {
         let Some(map) = &self.routes.map else { return };
         let Some(session) = self.sessions.get_mut(id) else { return };
         let epoch = map.map.epoch;
-        let mut answers = Vec::new();
+        let (mut answers, mut held_back) = (Vec::new(), Vec::new());
         if session.is_fenced(&map.map) {
             let refused = |op: Box<OsdOp>| OsdOpReply::error(&op, Errno::ESHUTDOWN.code(), epoch);
-            answers.extend(
-                std::mem::take(&mut session.waiting).into_iter().map(|op| (op.tid, Some(refused(op)))),
-            );
+            answers.extend(session.take_waiting().into_iter().map(|op| (op.tid, Some(refused(op)))));
         } else {
             let knows = session.knows_backoffs();
             let decide = |op: &OsdOp| match self.routes.decide(map, op) {
@@ -174,6 +172,7 @@ impl Gate {
                             out.push(OsdEffect::Send { session: id, message });
                         }
                         answers.push((op.tid, None));
+                        held_back.push(op.pgid);
                     }
                     OpDecision::AskPrimary => {
                         answers.push((op.tid, Some(OsdOpReply::error(&op, Errno::EAGAIN.code(), epoch))));
@@ -184,6 +183,11 @@ impl Gate {
         }
         for (tid, reply) in answers {
             self.answer(id, tid, None, reply.map(Box::new), out);
+        }
+        // What came behind them, too: its client sends all of them again, in their order.
+        held_back.iter().for_each(|pgid| self.sessions.drop_waiting(id, pgid));
+        if self.sessions.set_aside(id) {
+            out.push(OsdEffect::Pause(id));
         }
         self.resume(out);
     }

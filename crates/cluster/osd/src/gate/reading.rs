@@ -31,14 +31,14 @@ impl Reading {
     /// Whether a request that counts for `bytes` may begin. `max`: bytes of all at once; 0 is no limit.
     pub(crate) fn has_room(&self, bytes: u64, max: u64) -> bool {
         let fits = || !self.is_behind && (self.under_way == 0 || self.under_way + bytes <= max);
-        max == 0 || bytes < LARGE || fits()
+        max == 0 || bytes == 0 || fits()
     }
 
     pub(crate) fn begin(&mut self, bytes: u64) {
         self.under_way += bytes;
     }
 
-    /// A request that counted for `bytes` has an answer that brought so many, or was dropped.
+    /// A request that counted for `bytes` has an answer that brought so many, or failed or was dropped.
     pub(crate) fn end(&mut self, bytes: u64, brought: Option<u64>) {
         self.under_way -= bytes;
         if let Some(now) = brought {

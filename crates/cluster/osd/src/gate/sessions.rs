@@ -48,6 +48,8 @@ struct Held {
     /// What it counts for in [`Session::reading`]; 0 while it waits here.
     reads: u64,
     received: UTime,
+    /// It waits for its peer, and holds no budget meanwhile.
+    aside: bool,
     /// The PG that has it; `None` while it waits here.
     at: Option<PgPlace>,
 }
@@ -66,6 +68,8 @@ pub(crate) struct Session {
     pub waiting: VecDeque<Box<OsdOp>>,
     /// The one of those that waits for the peer, if one does.
     waits_for_peer: Option<usize>,
+    /// How many of the requests hold no budget meanwhile.
+    aside: usize,
     pub reading: Reading,
     /// The requests that are not answered, oldest first. A client may send a request again before it is answered; each
     /// gets its own answer.
@@ -87,6 +91,7 @@ impl Session {
             known_epoch: Epoch(0),
             waiting: VecDeque::new(),
             waits_for_peer: None,
+            aside: 0,
             reading: Reading::default(),
             held: Vec::new(),
             backoffs: Backoffs::default(),
@@ -180,6 +185,12 @@ impl Session {
         self.held.iter().rev().find(is).map(|held| held.received)
     }
 
+    /// Takes out all operations that wait.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<Box<OsdOp>> {
+        self.waits_for_peer = None;
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Whether a request waits for the peer to take answers.
     pub(crate) fn waits_for_peer(&self) -> bool {
         self.waits_for_peer.is_some()
@@ -230,9 +241,10 @@ impl Session {
 
     /// Messages and bytes of the budget that it holds, those at the control part among them.
     fn sums(&self) -> (u64, u64) {
-        let bytes: u64 = self.held.iter().map(|held| held.bytes).sum();
+        let counted = self.held.iter().filter(|held| !held.aside);
+        let (messages, bytes) = counted.fold((0, 0), |sum, held| (sum.0 + 1, sum.1 + held.bytes));
         let forwarded = if self.counts_messages() { self.forwarded } else { (0, 0) };
-        (self.held.len() as u64 + forwarded.0, bytes + forwarded.1)
+        (messages + forwarded.0, bytes + forwarded.1)
     }
 }
 
@@ -258,9 +270,16 @@ impl Budget {
     }
 
     /// A session has one message less.
-    fn free(&mut self, bytes: u64) {
+    fn free_message(&mut self, bytes: u64) {
         self.messages -= 1;
         self.bytes -= bytes;
+    }
+
+    /// A session has one request less.
+    fn free(&mut self, held: &Held) {
+        if !held.aside {
+            self.free_message(held.bytes);
+        }
     }
 }
 
@@ -330,10 +349,34 @@ impl Sessions {
         bytes: u64,
     ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
-        session.held.push(Held { tid, bytes, reads: 0, received: now, at: None });
+        session.held.push(Held { tid, bytes, reads: 0, received: now, aside: false, at: None });
         let budget = session.budget(&mut self.budget, &mut self.osds);
         let pause = budget.take(bytes) && self.paused.insert(id);
         Some((session, pause))
+    }
+
+    /// Requests of a session that wait for its peer hold no budget, so that others are served, and those that no longer do hold some
+    /// again. Answers whether the session has to be paused now: it brings no more while some wait.
+    pub(crate) fn set_aside(&mut self, id: SessionId) -> bool {
+        let Some(session) = self.all.get_mut(&id) else { return false };
+        let waits = session.waits_for_peer();
+        if !waits && session.aside == 0 {
+            return false;
+        }
+        let budget = match session.is_of_osd() {
+            true => &mut self.osds,
+            false => &mut self.budget,
+        };
+        for held in &mut session.held {
+            match (held.aside, waits && held.at.is_none()) {
+                (false, true) => budget.free_message(held.bytes),
+                (true, false) => drop(budget.take(held.bytes)),
+                _ => continue,
+            }
+            held.aside = !held.aside;
+        }
+        session.aside = session.held.iter().filter(|held| held.aside).count();
+        waits && self.paused.insert(id)
     }
 
     /// A message goes to the control part. Answers whether its session has to be paused now.
@@ -349,7 +392,7 @@ impl Sessions {
         if let Some(session) = self.all.get_mut(&id) {
             session.forwarded = (session.forwarded.0 - 1, session.forwarded.1 - bytes);
             if session.counts_messages() {
-                self.budget.free(bytes);
+                self.budget.free_message(bytes);
             }
         }
         self.resumable()
@@ -369,10 +412,10 @@ impl Sessions {
         if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
             if held.reads > 0 {
-                session.reading.end(held.reads, reply.map(OsdOpReply::bytes_brought));
+                let brought = reply.filter(|reply| reply.result >= 0).map(OsdOpReply::bytes_brought);
+                session.reading.end(held.reads, brought);
             }
-            let budget = session.budget(&mut self.budget, &mut self.osds);
-            budget.free(held.bytes);
+            session.budget(&mut self.budget, &mut self.osds).free(&held);
         }
         true
     }
@@ -382,8 +425,7 @@ impl Sessions {
         if let Some(session) = self.all.get_mut(&id)
             && let Some(held) = session.held.pop()
         {
-            let budget = session.budget(&mut self.budget, &mut self.osds);
-            budget.free(held.bytes);
+            session.budget(&mut self.budget, &mut self.osds).free(&held);
         }
     }
 
@@ -401,8 +443,7 @@ impl Sessions {
             let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
             if let Some(at) = session.held.iter().position(waits) {
                 let held = session.held.remove(at);
-                let budget = session.budget(&mut self.budget, &mut self.osds);
-                budget.free(held.bytes);
+                session.budget(&mut self.budget, &mut self.osds).free(&held);
             }
         }
     }
@@ -430,7 +471,8 @@ impl Sessions {
         }
         let (clients, osds) = (!self.budget.is_spent(), !self.osds.is_spent());
         let of_osd = |id: &SessionId| self.all.get(id).is_some_and(Session::is_of_osd);
-        let goes_on = |id: &SessionId| if of_osd(id) { osds } else { clients };
+        let waits = |id: &SessionId| self.all.get(id).is_some_and(Session::waits_for_peer);
+        let goes_on = |id: &SessionId| !waits(id) && if of_osd(id) { osds } else { clients };
         let (resumed, paused) = std::mem::take(&mut self.paused).into_iter().partition(goes_on);
         self.paused = paused;
         BTreeSet::into_iter(resumed).collect()

@@ -108,7 +108,7 @@ fn what_waits_for_a_client_to_take_answers_is_held_back_with_the_rest() {
     let read = w.read("a");
     w.event(OsdEvent::SessionBehind { session: CLIENT, is_behind: true });
     w.send_op(CLIENT, read.clone());
-    assert_eq!(w.osd.held().0, 1);
+    assert_eq!(w.paused, [CLIENT]);
     act(&mut w, &[ME, OTHER]);
     // Its PG gets the read, and wants no more; the write was behind it.
     w.send_op(CLIENT, write.clone());

@@ -72,7 +72,7 @@ fn large_reads_follow_each_other_and_what_comes_behind_them_keeps_its_place() {
     }
     let overwrite = w.write("c", b"new");
     tids.push(send(&mut w, overwrite));
-    assert_eq!((waiting(&mut w), w.osd.held().0), (3, 4));
+    assert_eq!((waiting(&mut w), w.osd.held().0), (3, 1));
     while w.complete_one() {}
     assert_eq!(waiting(&mut w), 0);
     assert_eq!(answered(&w), tids);
@@ -126,6 +126,33 @@ fn nothing_large_is_read_for_a_client_that_takes_no_answers_and_that_is_not_slow
     assert_eq!(w.osd.held(), (0, 0));
 }
 
+/// It sends no more while some wait, and these hold nothing that others need.
+#[test]
+fn a_client_that_takes_no_answers_keeps_no_other_from_being_served() {
+    let mut w = with_objects(&["a"]);
+    let set = json!({ "prefix": "config set", "var": "osd_client_message_cap", "val": ["3"] });
+    w.command(set).unwrap();
+    behind(&mut w, true);
+    // They came together.
+    for _ in 0..8 {
+        let op = read(&mut w, "a", 4 << 20);
+        send(&mut w, op);
+    }
+    assert_eq!((waiting(&mut w), w.osd.held()), (8, (0, 0)));
+    assert_eq!(w.paused, [CLIENT]);
+    let other = SessionId(CLIENT.0 + 1);
+    w.open_client(other);
+    for _ in 0..5 {
+        let op = read(&mut w, "a", 4 << 20);
+        assert_eq!(w.ask(other, op).ops[0].outdata.len(), OBJECT);
+        assert_eq!(w.paused, [CLIENT]);
+    }
+    w.sent.clear();
+    behind(&mut w, false);
+    assert_eq!((answered(&w).len(), w.osd.held()), (8, (0, 0)));
+    assert!(w.paused.is_empty());
+}
+
 #[test]
 fn what_waits_for_a_client_ends_with_its_session_and_with_the_pool() {
     let mut w = with_objects(&["a", "b"]);
@@ -134,7 +161,7 @@ fn what_waits_for_a_client_ends_with_its_session_and_with_the_pool() {
         let op = read(&mut w, "a", 4 << 20);
         send(&mut w, op);
     }
-    assert_eq!(w.osd.held().0, 3);
+    assert_eq!((waiting(&mut w), w.osd.held()), (3, (0, 0)));
     w.event(OsdEvent::SessionClosed(CLIENT));
     assert_eq!(w.osd.held(), (0, 0));
     behind(&mut w, false);

@@ -120,7 +120,7 @@ fn has(block: &[u8], bytes: &[u8]) -> bool {
 }
 
 /// Puts back what was damaged, where nothing else was written since.
-pub(crate) fn restore(disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>) {
+fn restore(disks: &SimDisks, damaged: Vec<(u64, Vec<u8>)>) {
     for (at, before) in damaged {
         let mut flipped = before.clone();
         flipped[9] ^= 2;
