@@ -14,7 +14,7 @@ use store::StoreError;
 
 use crate::layout::BLOCK;
 use crate::page::{Entries, Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page};
-use crate::records::is_vital;
+use crate::records::{is_for_opening, is_vital};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::stranded::NOTES;
@@ -315,8 +315,7 @@ impl Pass {
         let end = gap.high.clone().map_or(Key::from_slice(&NOTES), |high| high.min(Key::from_slice(&NOTES)));
         let changes =
             lowest.range::<[u8], _>((Bound::Included(key.as_slice()), Bound::Excluded(end.as_slice())));
-        if changes.into_iter().any(|(key, _)| is_vital(key)) {
-            // The next opening would need it.
+        if changes.into_iter().any(|(key, _)| is_for_opening(key)) {
             return Err(Stop::Error(error));
         }
         self.stranded.push((gap, error));

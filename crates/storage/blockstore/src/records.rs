@@ -136,16 +136,26 @@ pub fn counts_key(group: u64) -> Key {
 /// What is numbered below this is of the collections and objects that a store's owner makes first, such as an OSD's superblock.
 const FIRST_NUMBERS: u64 = 32;
 
-/// Whether more than one object hangs on a key: collections and what is noted of them, the bitmap, what is counted by pool, and
-/// what the store's owner can't begin without, but for omaps, which may be long.
+/// The space of the collection that a store's owner makes first.
+const FIRST_SPACE: u64 = 0;
+
+/// Whether more than one object hangs on a key: what an opening needs, and what the store's owner can't begin without, but for omaps,
+/// which may be long.
 pub fn is_vital(key: &[u8]) -> bool {
-    let is_first = number_of(key).is_some_and(|number| number < FIRST_NUMBERS);
     match key.first() {
-        Some(&table::ONODE) => is_first,
-        Some(&table::NUMBERED) => is_first && key.get(PART_KEY_BYTES - 1) != Some(&(Part::Omap as u8)),
-        Some(&(table::LOG | table::COUNTS)) => false,
-        _ => true,
+        Some(&table::ONODE) => space_of(key) == Some(FIRST_SPACE),
+        Some(&table::NUMBERED) => {
+            let is_first = number_of(key).is_some_and(|number| number < FIRST_NUMBERS);
+            is_first && key.get(PART_KEY_BYTES - 1) != Some(&(Part::Omap as u8))
+        }
+        _ => is_for_opening(key),
     }
+}
+
+/// Whether an opening needs a key: collections and what is noted of them, the bitmap, what is counted by pool, what is dead, and notes
+/// of stranded changes.
+pub fn is_for_opening(key: &[u8]) -> bool {
+    !matches!(key.first(), Some(&(table::ONODE | table::NUMBERED | table::LOG | table::COUNTS)))
 }
 
 pub fn bitmap_key(region: u64) -> Key {
