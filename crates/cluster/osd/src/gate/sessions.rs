@@ -358,6 +358,7 @@ impl Sessions {
     /// Requests of a session that wait for its peer hold no budget, so that others are served, and those that no longer do hold some
     /// again. Answers whether the session has to be paused now: it brings no more while some wait.
     pub(crate) fn set_aside(&mut self, id: SessionId) -> bool {
+        // The session has ended meanwhile: it holds nothing.
         let Some(session) = self.all.get_mut(&id) else { return false };
         let waits = session.waits_for_peer();
         if !waits && session.aside == 0 {
