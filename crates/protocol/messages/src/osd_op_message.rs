@@ -82,10 +82,9 @@ impl OsdOp {
     /// Bytes of its object that its reads ask for; `u64::MAX` where one asks for all, which is length 0.
     pub fn bytes_asked(&self) -> u64 {
         let of = |op: &Op| match (op.code, &op.args) {
-            (OpCode::READ | OpCode::SPARSE_READ | OpCode::SYNC_READ, OpArgs::Extent { length: 0, .. }) => {
-                u64::MAX
+            (OpCode::READ | OpCode::SPARSE_READ | OpCode::SYNC_READ, OpArgs::Extent { length, .. }) => {
+                if *length == 0 { u64::MAX } else { *length }
             }
-            (OpCode::READ | OpCode::SPARSE_READ | OpCode::SYNC_READ, OpArgs::Extent { length, .. }) => *length,
             _ => 0,
         };
         self.ops.iter().map(of).fold(0, u64::saturating_add)

@@ -298,6 +298,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let (needed, stranded_max) = (self.kept_blocks(), self.stranded_bytes_max());
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.waits = false;
+        // A checkpoint has frozen changes until it is published.
         let Some(frozen) = &self.tables.frozen else { return };
         // A file that grows has more for the asking; what it has now is for what is due.
         let (free, more) = (self.space.free_blocks(), self.space.unbacked_blocks());

@@ -86,8 +86,6 @@ struct Merge {
     page: Option<Arc<Page>>,
     /// The next entry of the page.
     entry: usize,
-    /// Behind the last entry that belongs to it.
-    end: usize,
     /// The lowest key of a change that is not merged.
     at: Key,
     /// The first key that is another page's.
@@ -104,7 +102,7 @@ impl Merge {
         let gathered = &mut gathered.entries;
         let (bytes_max, mut merged) = (gathered.bytes() + STEP_BYTES_MAX, 0);
         while gathered.bytes() < bytes_max && merged < STEP_CHANGES_MAX {
-            let old = page.filter(|_| self.entry < self.end).map(|page| (page, page.key(self.entry)));
+            let old = page.filter(|page| self.entry < page.len()).map(|page| (page, page.key(self.entry)));
             match (changes.next_if(|(new, _)| old.is_none_or(|(_, old)| new.as_slice() <= old)), old) {
                 (Some((key, value)), _) => {
                     self.entry += usize::from(old.is_some_and(|(_, old)| old == key.as_slice()));
@@ -275,8 +273,7 @@ impl Pass {
             },
         };
         let Some(found) = tree.descend(pages, self.level, low)? else {
-            let at = Key::new();
-            return Ok(Next::Page(Merge { page: None, entry: 0, end: 0, at, high: None }));
+            return Ok(Next::Page(Merge { page: None, entry: 0, at: Key::new(), high: None }));
         };
         if is_to_note && found.high().is_none_or(|high| high > &NOTES[..]) {
             return Ok(Next::Notes);
@@ -285,8 +282,7 @@ impl Pass {
         let high = found.high().map(Key::from_slice);
         self.old.push(found.ptr(tree)?);
         self.above.insert(at.clone(), None);
-        let end = high.as_ref().map_or(found.page.len(), |high| found.page.before(high));
-        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, end, at, high }))
+        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high }))
     }
 
     /// The leaf of the next change can't be read: its changes are stranded. Where it is the leaf that the first notes belong
@@ -298,6 +294,7 @@ impl Pass {
         tree: &Tree,
         pages: &Pages,
     ) -> Attempt<Option<Tree>> {
+        // With nothing gathered it was a change that the leaf was looked for.
         let Some(key) = next_change(lowest, &self.at) else { return Err(Stop::Error(error)) };
         let leads_on = |gap: &Gap| gap.low <= *key && gap.high.as_ref().is_none_or(|high| high > key);
         let gap = tree.gap(pages, key).map_err(Stop::Pages)?.filter(leads_on);
@@ -309,13 +306,13 @@ impl Pass {
                 return Err(Stop::Error(error));
             }
             let at = Key::from_slice(&NOTES);
-            self.merge = Some(Merge { page: None, entry: 0, end: 0, at, high: gap.high });
+            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high });
             return Ok(None);
         }
-        let end = gap.high.clone().map_or(Key::from_slice(&NOTES), |high| high.min(Key::from_slice(&NOTES)));
-        let changes =
+        let end = Key::from_slice(gap.high.as_deref().map_or(&NOTES[..], |high| high.min(&NOTES)));
+        let mut changes =
             lowest.range::<[u8], _>((Bound::Included(key.as_slice()), Bound::Excluded(end.as_slice())));
-        if changes.into_iter().any(|(key, _)| is_for_opening(key)) {
+        if changes.any(|(key, _)| is_for_opening(key)) {
             return Err(Stop::Error(error));
         }
         self.stranded.push((gap, error));

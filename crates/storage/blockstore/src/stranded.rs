@@ -66,8 +66,7 @@ pub struct Rest {
 
 impl Tables {
     /// What a checkpoint goes on with that has merged the frozen changes before `at`, but for those in gaps. All notes are written
-    /// each time, and those that are no longer needed are removed. `bytes_max`: memory that
-    /// the stranded changes may take.
+    /// each time, and those that are no longer needed are removed. `bytes_max`: memory that the stranded changes may take.
     ///
     /// # Errors
     /// There are more stranded changes than that: why the first gap can't be read.

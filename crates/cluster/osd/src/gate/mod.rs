@@ -366,7 +366,7 @@ impl Gate {
         let mut load = OpLoad::default();
         // Without the tracker nothing is reported.
         let Some(time) = complaint_time else { return load };
-        // What waits for its peer is no fault of the OSD's.
+        // The OSD does not report a request as slow that waits until its client takes answers.
         let slow = |(_, _, since, of_peer): &(_, _, UTime, bool)| since.after(time) <= now && !of_peer;
         for (_, _, since, _) in self.waiting().filter(slow) {
             load.note_slow(now.as_nanos().saturating_sub(since.as_nanos()));

@@ -28,7 +28,8 @@ impl Reading {
         }
     }
 
-    /// Whether a request that counts for `bytes` may begin. `max`: bytes of all at once; 0 is no limit.
+    /// Whether the session may begin a read that counts for `bytes`. `max` limits the bytes of all its reads under way; 0 sets no
+    /// limit.
     pub(crate) fn has_room(&self, bytes: u64, max: u64) -> bool {
         let fits = || !self.is_behind && (self.under_way == 0 || self.under_way + bytes <= max);
         max == 0 || bytes == 0 || fits()

@@ -14,7 +14,7 @@ use super::backoffs::Backoffs;
 use super::reading::Reading;
 use crate::parts::PgPlace;
 
-/// The limits of one gate; 0 is no limit.
+/// What one gate admits. A limit of 0 does not apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ThrottleLimits {
     /// The gate's share of osd_client_message_cap.
@@ -319,7 +319,7 @@ impl Sessions {
         self.all.values()
     }
 
-    /// Bytes that each session's large reads may have under way; 0 is no limit.
+    /// How many bytes the large reads of one session may have under way; 0 sets no limit.
     pub(crate) fn reads_max(&self) -> u64 {
         self.budget.limits.reads_max
     }
@@ -364,10 +364,7 @@ impl Sessions {
         if !waits && session.aside == 0 {
             return false;
         }
-        let budget = match session.is_of_osd() {
-            true => &mut self.osds,
-            false => &mut self.budget,
-        };
+        let budget = session.budget(&mut self.budget, &mut self.osds);
         for held in &mut session.held {
             match (held.aside, waits && held.at.is_none()) {
                 (false, true) => budget.free_message(held.bytes),

@@ -315,8 +315,8 @@ fn a_sector_that_can_not_be_read_costs_what_a_flipped_bit_does() {
     }
 }
 
-/// New objects' keys are written without a look at the leaf that they belong to: where there is no room to keep them apart it is the
-/// checkpoint that can't go on.
+/// A client's new object adds keys to a leaf that the store has not read. The options leave no memory for stranded changes, so that the
+/// checkpoint ends the store.
 #[test]
 fn a_store_that_ends_does_not_say_that_a_sector_is_all_that_it_lacks() {
     let (factory, mut h) = begun_with(Options { changes_bytes_max: 1 << 10, ..Options::default() });
