@@ -6,7 +6,8 @@ use std::vec;
 use buffer::Piece;
 
 use crate::page::{Key, PagePtr};
-use crate::tree::{Layer, Pages};
+use crate::pages::Pages;
+use crate::tree::Layer;
 
 /// Entries of each kind that a turn gives back at least: about as long as a few operations take.
 const ENTRIES_PER_TURN: usize = 512;

@@ -50,6 +50,7 @@ mod onode;
 mod open;
 mod packer;
 mod page;
+mod pages;
 mod parts;
 mod pass;
 mod peeked;

@@ -14,11 +14,12 @@ use store::StoreError;
 
 use crate::layout::BLOCK;
 use crate::page::{Entries, Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page};
+use crate::pages::Pages;
 use crate::records::{is_for_opening, is_vital};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::stranded::NOTES;
-use crate::tree::{Gap, Layer, Pages, Tree};
+use crate::tree::{Gap, Layer, Tree};
 
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
