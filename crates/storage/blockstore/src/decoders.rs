@@ -59,7 +59,7 @@ fn place_any(superblock: &Superblock) {
 fn look_through(page: &Page, key: &[u8]) {
     let mut entries = Entries::default();
     (0..page.len()).for_each(|entry| entries.push_of(page, entry));
-    drop((encode_page(page.level, &entries), page.place(key), page.before(key)));
+    drop((encode_page(page.level, &entries, entries.len()), page.place(key), page.before(key)));
     (0..page.len()).for_each(|entry| drop(page.value(entry)));
 }
 
@@ -118,7 +118,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let counted = Compressed { stored: 5000, allocated: 8192, original: 16384 };
     let mut shape = Shape::whole(3);
     shape.set(&hash_range(2, 1), 9);
-    let (page, used) = encode_page(1, &entries);
+    let (page, used) = encode_page(1, &entries, entries.len());
     let mut plain = Onode::new(1);
     (plain.omap, plain.size, plain.hint) = (3, 2, Some(AllocHint::default()));
     let mut onode = plain.clone();

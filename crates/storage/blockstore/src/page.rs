@@ -150,12 +150,12 @@ impl Entries {
         self.starts.iter().zip(ends).map(|(start, end)| (end - start) as usize)
     }
 
-    /// Takes the first entries out.
-    pub fn take_first(&mut self, count: usize) -> Self {
+    /// Drops the first entries; the memory stays for others.
+    pub fn drop_first(&mut self, count: usize) {
         let at = self.starts.get(count).map_or(self.bytes.len(), |start| *start as usize);
-        let mut rest = Self { bytes: self.bytes.split_off(at), starts: self.starts.split_off(count) };
-        rest.starts.iter_mut().for_each(|start| *start -= at as u32);
-        std::mem::replace(self, rest)
+        self.bytes.drain(..at);
+        self.starts.drain(..count);
+        self.starts.iter_mut().for_each(|start| *start -= at as u32);
     }
 }
 
@@ -167,11 +167,12 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Entries {
     }
 }
 
-/// The bytes of a page on the device, whole blocks, and how many of them are used.
-pub fn encode_page(level: u8, entries: &Entries) -> (Piece, u32) {
-    let used = PAGE_HEAD_BYTES + entries.bytes.len();
-    let count = (entries.len() as u32).to_le_bytes();
-    let parts = [&[level], &count[..], &entries.bytes];
+/// The bytes of a page of the first entries on the device, whole blocks, and how many of them are used.
+pub fn encode_page(level: u8, entries: &Entries, count: usize) -> (Piece, u32) {
+    let end = entries.starts.get(count).map_or(entries.bytes.len(), |start| *start as usize);
+    let used = PAGE_HEAD_BYTES + end;
+    let count = (count as u32).to_le_bytes();
+    let parts = [&[level], &count[..], &entries.bytes[..end]];
     (Piece::joined(parts.into_iter(), used.next_multiple_of(BLOCK as usize)), used as u32)
 }
 
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn a_page_comes_back_by_its_pointer_and_damage_is_noticed() {
         let entry = |i: u8| (Key::from_slice(&[i, 0]), Piece::copy_from(&[i; 100]));
-        let (bytes, used) = encode_page(0, &(0..60).map(entry).collect());
+        let (bytes, used) = encode_page(0, &(0..60).map(entry).collect(), 60);
         let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
         assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
         let runs = vec![Run { start: 7, count: 1 }, Run { start: 3, count: 1 }];
@@ -365,7 +366,7 @@ mod tests {
                         .map(|n| store::keys::joined(prefix.as_bytes(), n.as_bytes()))
                         .collect();
                     let entries = keys.iter().map(|key| (key, Piece::empty()));
-                    let (bytes, used) = encode_page(0, &entries.collect());
+                    let (bytes, used) = encode_page(0, &entries.collect(), keys.len());
                     let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
                     let asked =
                         prefixes.iter().flat_map(|p| names.map(|n| [p.as_bytes(), n.as_bytes()].concat()));
@@ -391,7 +392,7 @@ mod tests {
         }
         let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
         assert!(PagePtr::decode(&far.encode()).is_err());
-        let (bytes, used) = encode_page(0, &[2, 1].map(|key| ([key], [])).into_iter().collect());
+        let (bytes, used) = encode_page(0, &[2, 1].map(|key| ([key], [])).into_iter().collect(), 2);
         assert!(Page::decode(&bytes.slice(0..used as usize)).is_err());
     }
 }

@@ -10,7 +10,7 @@ use types::Slab;
 use crate::ages::{Ages, Used};
 use crate::block_index::BlockIndex;
 use crate::layout::BLOCK;
-use crate::page::{Page, PagePtr};
+use crate::page::{Key, Page, PagePtr};
 use crate::stop::{Attempt, Stop, damaged};
 
 #[derive(Debug)]
@@ -18,10 +18,18 @@ struct Cached {
     ptr: PagePtr,
     /// Its pointer as pages above have it: with one run it has 24 bytes.
     encoded: SmallVec<[u8; 24]>,
-    page: Arc<Page>,
+    held: Held,
     used: Used,
     /// Of memory: the page's blocks, where its entries are, and what leads to it.
     bytes: u64,
+}
+
+/// What memory has of a page.
+#[derive(Debug)]
+enum Held {
+    Page(Arc<Page>),
+    /// Those that replace it ([`Pages::replace`]), at least one, with the lowest key that each may hold.
+    Successors(Box<[(Key, PagePtr)]>),
 }
 
 /// Bytes of memory that a page takes beside its own bytes and its entries' places.
@@ -55,10 +63,7 @@ impl Pages {
     /// # Errors
     /// The page has to be read first, or could not be read.
     pub fn get(&self, ptr: &PagePtr) -> Attempt<&Arc<Page>> {
-        match self.at(first_block(ptr)) {
-            Some(cached) if cached.ptr == *ptr => Ok(self.used(cached)),
-            _ => Err(self.missing(ptr)),
-        }
+        self.cached(ptr).and_then(|cached| self.page(cached)).ok_or_else(|| self.missing(ptr))
     }
 
     /// The same by an encoded pointer, which is decoded only if the page is not there.
@@ -66,19 +71,44 @@ impl Pages {
     /// # Errors
     /// As [`Pages::get`], and the pointer is none.
     pub fn find(&self, encoded: &[u8]) -> Attempt<&Arc<Page>> {
-        match self.at(first_block_encoded(encoded)) {
-            Some(cached) if cached.encoded[..] == *encoded => Ok(self.used(cached)),
-            _ => Err(self.missing(&PagePtr::decode(encoded).map_err(damaged)?)),
+        match self.cached_as(encoded).and_then(|cached| self.page(cached)) {
+            Some(page) => Ok(page),
+            None => Err(self.missing(&PagePtr::decode(encoded).map_err(damaged)?)),
         }
+    }
+
+    /// The leaf with a key, by an encoded pointer; where several replace it, also the first key that the next of them has.
+    ///
+    /// # Errors
+    /// As [`Pages::find`].
+    pub fn leaf(&self, encoded: &[u8], key: &[u8]) -> Attempt<(&Arc<Page>, Option<&Key>)> {
+        if let Some(Cached { held: Held::Successors(all), .. }) = self.cached_as(encoded) {
+            let next = all.partition_point(|(low, _)| low.as_slice() <= key).max(1);
+            if let Ok(page) = self.get(&all[next - 1].1) {
+                return Ok((page, all.get(next).map(|(low, _)| low)));
+            }
+            // It may be on its way to the device. What it replaces is there.
+        }
+        Ok((self.find(encoded)?, None))
+    }
+
+    fn cached(&self, ptr: &PagePtr) -> Option<&Cached> {
+        self.at(first_block(ptr)).filter(|cached| cached.ptr == *ptr)
+    }
+
+    fn cached_as(&self, encoded: &[u8]) -> Option<&Cached> {
+        self.at(first_block_encoded(encoded)).filter(|cached| cached.encoded[..] == *encoded)
     }
 
     fn at(&self, block: u64) -> Option<&Cached> {
         self.cached.get(self.places.get(block)?)
     }
 
-    fn used<'a>(&self, cached: &'a Cached) -> &'a Arc<Page> {
+    /// A page is used, if it is there itself.
+    fn page<'a>(&self, cached: &'a Cached) -> Option<&'a Arc<Page>> {
+        let Held::Page(page) = &cached.held else { return None };
         self.ages.touch(&cached.used);
-        &cached.page
+        Some(page)
     }
 
     fn missing(&self, ptr: &PagePtr) -> Stop {
@@ -95,10 +125,23 @@ impl Pages {
         let bytes = own + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
         self.bytes += bytes;
         let encoded = SmallVec::from_slice(&ptr.encode());
-        let place = self.cached.insert(Cached { ptr, encoded, page, used, bytes });
+        let place = self.cached.insert(Cached { ptr, encoded, held: Held::Page(page), used, bytes });
         if let Some(old) = self.places.set(block, place) {
             self.forget(old);
         }
+    }
+
+    /// Has others stand for a leaf that they replace in the tree which a checkpoint writes: its own memory is free long before that tree
+    /// counts. They hold what it holds and the checkpoint's changes, which a search finds before it comes to leaves: so it finds the
+    /// same. `by`: all of them in order, with the lowest key that each may hold, and nothing of other leaves.
+    pub fn replace(&mut self, leaf: &PagePtr, by: Vec<(Key, PagePtr)>) {
+        let place = self.places.get(first_block(leaf)).filter(|_| !by.is_empty());
+        let cached = place.and_then(|place| self.cached.get_mut(place));
+        // What is not in memory is read where it is needed.
+        let Some(cached) = cached.filter(|cached| cached.ptr == *leaf) else { return };
+        let before = std::mem::replace(&mut cached.bytes, (1 + by.len() as u64) * PAGE_MEMORY);
+        self.bytes = self.bytes - before + cached.bytes;
+        cached.held = Held::Successors(by.into());
     }
 
     /// A page that no tree has any more leaves; what another page has put in its place stays.
@@ -145,5 +188,131 @@ impl Pages {
             let Some(place) = oldest.and_then(|block| self.places.remove(block)) else { return };
             self.forget(place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use buffer::Piece;
+    use types::SplitMix64;
+
+    use super::*;
+    use crate::pass::Pass;
+    use crate::ranges::Ranges;
+    use crate::space::Space;
+    use crate::tree::{Layer, Tables};
+
+    /// Tables, and the pages that the device has.
+    struct Store {
+        tables: Tables,
+        disk: BTreeMap<PagePtr, Piece>,
+        space: Space,
+    }
+
+    impl Store {
+        fn read(&mut self, missing: Vec<PagePtr>) {
+            for ptr in missing {
+                let page = Page::read(&ptr, &self.disk[&ptr]).expect("only what the device has is asked for");
+                self.tables.pages.insert(ptr, Arc::new(page));
+            }
+        }
+
+        fn find<T>(&mut self, what: impl Fn(&Tables) -> Attempt<T>) -> T {
+            loop {
+                match what(&self.tables) {
+                    Ok(found) => return found,
+                    Err(Stop::Pages(missing)) => self.read(missing),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        }
+
+        /// Whether every way to search finds what the model has.
+        fn holds(&mut self, model: &BTreeMap<Key, Piece>, asked: &[Key], random: &mut SplitMix64) {
+            let none = Layer::new();
+            let expected: Vec<_> = asked.iter().map(|key| model.get(key).cloned()).collect();
+            assert_eq!(self.find(|tables| tables.get_all(&none, asked)), expected);
+            let key = &asked[random.below(asked.len() as u64) as usize];
+            assert_eq!(self.find(|tables| tables.get(&none, key)).as_ref(), model.get(key));
+            let all: Vec<_> = model.range::<Key, _>(key..).map(|(k, v)| (k.clone(), v.clone())).collect();
+            assert_eq!(self.find(|tables| tables.range(&none, key, None)), all);
+            assert_eq!(self.find(|tables| tables.tree.gap(&tables.pages, key).map_err(Stop::Pages)), None);
+        }
+
+        /// One step of a pass that merges the frozen changes. Returns whether it was the last.
+        fn step(&mut self, pass: &mut Pass) -> bool {
+            let Self { tables, space, .. } = self;
+            let Tables { frozen, tree, pages, .. } = tables;
+            let frozen = frozen.as_ref().expect("changes are frozen");
+            match pass.step(frozen, tree, pages, space) {
+                Ok(None) => false,
+                Ok(Some(made)) => {
+                    *tree = made;
+                    true
+                }
+                Err(Stop::Pages(missing)) => {
+                    self.read(missing);
+                    false
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_for_a_replaced_leaf_has_what_the_leaf_had_with_the_changes() {
+        let mut most = 0;
+        for seed in 0..12 {
+            let mut random = SplitMix64::new(seed);
+            let space = Space::new(&Ranges::one(0, 50_000));
+            let mut store = Store { tables: Tables::default(), disk: BTreeMap::new(), space };
+            let mut model: BTreeMap<Key, Piece> = BTreeMap::new();
+            let key = |n: u64| Key::from_slice(&n.to_be_bytes()[5..]);
+            let asked: Vec<Key> = (0..3000).map(key).collect();
+            for round in 0..6 {
+                // Pages grow, are split, emptied, and joined with others.
+                let (grows, near) = (round % 3 < 2, random.below(2500));
+                for _ in 0..random.below(1500) {
+                    let n = if random.one_in(2) { random.below(3000) } else { near + random.below(500) };
+                    let bytes = vec![round as u8; random.below(300) as usize];
+                    let value = (grows || random.one_in(5)).then(|| Piece::from(bytes));
+                    match &value {
+                        Some(value) => drop(model.insert(key(n), value.clone())),
+                        None => drop(model.remove(&key(n))),
+                    }
+                    store.tables.apply([(key(n), value)].into());
+                }
+                store.tables.freeze();
+                let (mut pass, mut made) = (Pass::new(false), Vec::new());
+                let before = store.tables.tree.clone();
+                while !store.step(&mut pass) {
+                    made.append(&mut pass.made);
+                    assert_eq!(store.tables.tree, before);
+                    if random.one_in(4) {
+                        let left = random.below(store.tables.pages.bytes() + 1);
+                        let clock = store.tables.pages.clock();
+                        store.tables.pages.shrink(left, clock);
+                    }
+                    let stands = |c: &&Cached| matches!(c.held, Held::Successors(_));
+                    most = most.max(store.tables.pages.cached.iter().map(|(_, c)| c).filter(stands).count());
+                    store.holds(&model, &asked, &mut random);
+                }
+                // They are on the device from now on.
+                made.append(&mut pass.made);
+                store.disk.extend(made.into_iter().map(|made| (made.ptr, made.bytes)));
+                for ptr in pass.old {
+                    store.tables.pages.remove(&ptr);
+                    store.space.give_back(ptr.blocks());
+                    store.disk.remove(&ptr);
+                }
+                store.tables.thaw();
+                store.holds(&model, &asked, &mut random);
+                let bytes: u64 = store.tables.pages.cached.iter().map(|(_, cached)| cached.bytes).sum();
+                assert_eq!(store.tables.pages.bytes(), bytes);
+            }
+        }
+        assert!(most > 10, "others stood for {most} leaves at most");
     }
 }

@@ -68,16 +68,14 @@ impl Gathered {
         }
     }
 
-    /// Takes the first entries, and the lowest key that their page may hold.
-    fn take(&mut self, level: u8, count: usize) -> (Key, Entries) {
-        let entries = self.entries.take_first(count);
-        let next_low = self.entries.first_key().map(Key::from_slice);
-        let mut low = std::mem::replace(&mut self.low, next_low.unwrap_or_default());
+    /// Drops the first entries, which a page has. Returns the lowest key that it may hold.
+    fn drop_first(&mut self, level: u8, count: usize) -> Key {
         // Above the leaves the lowest key is the first: what lay before it is in the page to the left now.
-        if let Some(first) = entries.first_key().filter(|_| level > 0) {
-            low = Key::from_slice(first);
-        }
-        (low, entries)
+        let first = self.entries.first_key().filter(|_| level > 0).map(Key::from_slice);
+        self.entries.drop_first(count);
+        let next_low = self.entries.first_key().map(Key::from_slice);
+        let low = std::mem::replace(&mut self.low, next_low.unwrap_or_default());
+        first.unwrap_or(low)
     }
 }
 
@@ -163,6 +161,10 @@ pub struct Pass {
     at: Key,
     merge: Option<Merge>,
     gathered: Option<Gathered>,
+    /// No entries, with the memory of those gathered before.
+    spare: Entries,
+    /// The leaf that is merged, and the pages with its entries so far: if these have no other leaf's, they can stand for it.
+    replaced: Option<(PagePtr, Vec<(Key, PagePtr)>)>,
     /// The last page that was made: the whole level if it is the only one.
     last: Option<Arc<Page>>,
     /// The keys of leaves that can't be read, and why, of which there are changes: these are not merged.
@@ -191,6 +193,8 @@ impl Pass {
             at: Key::new(),
             merge: None,
             gathered: None,
+            spare: Entries::default(),
+            replaced: None,
             last: None,
             old: Vec::new(),
             made: Vec::new(),
@@ -238,8 +242,10 @@ impl Pass {
             },
         };
         let changes = if self.level == 0 { lowest } else { &self.changes };
-        let low = || Gathered { low: merge.at.clone(), entries: Entries::default() };
-        let mut gathered = self.gathered.take().unwrap_or_else(low);
+        let mut gathered = self
+            .gathered
+            .take()
+            .unwrap_or_else(|| Gathered { low: merge.at.clone(), entries: std::mem::take(&mut self.spare) });
         let ended = merge.step(changes, &mut gathered);
         self.write_full(&mut gathered, pages, space)?;
         if !ended {
@@ -251,6 +257,9 @@ impl Pass {
             Some(high) if gathered.is_small(self.level) => (self.at, self.gathered) = (high, Some(gathered)),
             high => {
                 self.write_rest(gathered, pages, space)?;
+                if let Some((leaf, by)) = self.replaced.take() {
+                    pages.replace(&leaf, by);
+                }
                 match high {
                     Some(high) => self.at = high,
                     None => return self.end_level(tree),
@@ -281,7 +290,11 @@ impl Pass {
         }
         let at = Key::from_slice(found.low());
         let high = found.high().map(Key::from_slice);
-        self.old.push(found.ptr(tree)?);
+        let old = found.ptr(tree)?;
+        // A search comes to leaves by a page above. Notes of stranded changes are none of the changes that it finds before.
+        let is_plain = self.level == 0 && tree.levels() > 1 && !self.has_notes && self.stranded.is_empty();
+        self.replaced = (is_plain && self.gathered.is_none()).then(|| (old.clone(), Vec::new()));
+        self.old.push(old);
         self.above.insert(at.clone(), None);
         Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high }))
     }
@@ -343,6 +356,7 @@ impl Pass {
             let (count, _) = gathered.page(self.level, share);
             self.write_first(&mut gathered, count, pages, space)?;
         }
+        self.spare = gathered.entries;
         Ok(())
     }
 
@@ -371,19 +385,28 @@ impl Pass {
         pages: &mut Pages,
         space: &mut Space,
     ) -> Attempt<()> {
-        let (low, entries) = gathered.take(self.level, count);
-        let ptr = self.write_page(&entries, pages, space)?;
+        let ptr = self.write_page(&gathered.entries, count, pages, space)?;
+        let low = gathered.drop_first(self.level, count);
+        self.replaced.iter_mut().for_each(|(_, by)| by.push((low.clone(), ptr.clone())));
         self.above.insert(low, Some(ptr.encode().into()));
         Ok(())
     }
 
-    fn write_page(&mut self, entries: &Entries, pages: &mut Pages, space: &mut Space) -> Attempt<PagePtr> {
-        let (bytes, used) = encode_page(self.level, entries);
-        let count = bytes.len() as u64 / BLOCK;
+    /// Writes a page of the first entries.
+    fn write_page(
+        &mut self,
+        entries: &Entries,
+        count: usize,
+        pages: &mut Pages,
+        space: &mut Space,
+    ) -> Attempt<PagePtr> {
+        let (bytes, used) = encode_page(self.level, entries, count);
+        let is_vital = || entries.keys().take(count).any(is_vital);
+        let blocks = bytes.len() as u64 / BLOCK;
         let full = StoreError::NoSpace { needed: bytes.len() as u64, available: space.free_blocks() * BLOCK };
-        let runs = space.allocate_runs(count).ok_or(Stop::Error(full))?;
-        let is_copied = self.copies && (self.level > 0 || entries.keys().any(is_vital));
-        let copy = if is_copied { space.allocate_runs(count).unwrap_or_default() } else { Vec::new() };
+        let runs = space.allocate_runs(blocks).ok_or(Stop::Error(full))?;
+        let is_copied = self.copies && (self.level > 0 || is_vital());
+        let copy = if is_copied { space.allocate_runs(blocks).unwrap_or_default() } else { Vec::new() };
         let crc = crc32c(!0, &bytes[..used as usize]);
         let ptr = PagePtr { runs, copy, bytes: used, crc };
         let page = Arc::new(Page::decode(&bytes.slice(0..used as usize)).map_err(damaged)?);

@@ -42,8 +42,15 @@ pub struct Found {
     pub page: Arc<Page>,
     /// The entry of the page above that leads to it, unless it is the root.
     above: Option<(Arc<Page>, usize)>,
-    /// The entry of a page above it with the first key that is another page's.
-    high: Option<(Arc<Page>, usize)>,
+    high: Option<High>,
+}
+
+/// The first key that is another page's.
+enum High {
+    /// Of an entry of a page above.
+    Entry(Arc<Page>, usize),
+    /// Of another one that stands for the same leaf.
+    Successor(Key),
 }
 
 impl Found {
@@ -54,7 +61,10 @@ impl Found {
 
     /// The first key that is another page's.
     pub fn high(&self) -> Option<&[u8]> {
-        self.high.as_ref().map(|(page, entry)| page.key(*entry))
+        self.high.as_ref().map(|high| match high {
+            High::Entry(page, entry) => page.key(*entry),
+            High::Successor(key) => key,
+        })
     }
 
     /// Its pointer, in the tree in which it was found.
@@ -93,11 +103,15 @@ impl Tree {
             let Some(place) = found.page.place(key) else {
                 return Err(damaged("a page of the tree does not begin with the lowest key"));
             };
-            let page = pages.find(found.page.value_bytes(place))?.clone();
+            let child = found.page.value_bytes(place);
+            let (page, successor) =
+                if found.page.level == 1 { pages.leaf(child, key)? } else { (pages.find(child)?, None) };
+            let page = page.clone();
             if page.level + 1 != found.page.level {
                 return Err(damaged("a page of the tree is on the wrong level"));
             }
-            let next = (place + 1 < found.page.len()).then(|| (found.page.clone(), place + 1));
+            let entry = || (place + 1 < found.page.len()).then(|| High::Entry(found.page.clone(), place + 1));
+            let next = successor.cloned().map(High::Successor).or_else(entry);
             found = Found { page, high: next.or(found.high), above: Some((found.page, place)) };
         }
         Ok(Some(found))
@@ -112,7 +126,8 @@ impl Tree {
             let Some(place) = place else {
                 return Err(damaged("a page of the tree is on the wrong level, or begins with a higher key"));
             };
-            page = pages.find(page.value_bytes(place))?;
+            let child = page.value_bytes(place);
+            page = if level == 1 { pages.leaf(child, key)?.0 } else { pages.find(child)? };
         }
         match page.level {
             0 => Ok(Some(page)),
@@ -143,7 +158,12 @@ impl Tree {
                 let Some(place) = page.place(&key) else { return Ok(Some(Gap { low, high })) };
                 low = Key::from_slice(page.key(place));
                 high = if place + 1 < page.len() { Some(Key::from_slice(page.key(place + 1))) } else { high };
-                found = pages.find(page.value_bytes(place));
+                let child = page.value_bytes(place);
+                found = if level == 1 {
+                    pages.leaf(child, &key).map(|(leaf, _)| leaf)
+                } else {
+                    pages.find(child)
+                };
             }
             from = high;
         }
@@ -188,7 +208,7 @@ impl Tree {
             if end.is_some_and(|end| low >= end) {
                 break;
             }
-            if let Err(Stop::Pages(more)) = pages.find(ptr) {
+            if let Err(Stop::Pages(more)) = pages.leaf(ptr, low) {
                 missing.extend(more);
             }
         }
