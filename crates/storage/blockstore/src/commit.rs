@@ -5,6 +5,8 @@
 //! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
 //! record durable with that one request. Data that nothing else accompanies have their record beside them, both in durable writes
 //! where each is one request: that is sooner than one after the other, and no thread has to flush.
+//!
+//! **A few blocks wait for others** while enough is under way that the device is not idle: they go together, in one request.
 
 use std::collections::VecDeque;
 
@@ -20,6 +22,12 @@ use crate::layout::BLOCK;
 use crate::planted::Barrier;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
+
+/// Commits under way at least where others wait to be sent: with fewer, one that waits would be missed sooner by its client.
+const BUSY_COMMITS: usize = 4;
+
+/// Blocks of data that do not wait for more: a request of as many costs no more than its bytes.
+const FULL_BLOCKS: u64 = 16;
 
 /// Batches that were admitted since the last ones were sent.
 #[derive(Default)]
@@ -75,6 +83,11 @@ impl Pending {
 
     fn payload_bytes(&self) -> usize {
         self.open.payload.len() + self.sent.iter().map(|sent| sent.payload.len()).sum::<usize>()
+    }
+
+    /// Commits that were sent.
+    fn sent_commits(&self) -> usize {
+        self.sent.iter().map(|sent| sent.outcomes.len()).sum()
     }
 
     /// The outcomes of all that it had.
@@ -219,7 +232,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if self.stopped {
             return;
         }
-        self.send_group();
+        if !self.open_group_waits() {
+            self.send_group();
+        }
         if self.flight.is_some() {
             return;
         }
@@ -235,6 +250,15 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if taken > 0 {
             self.begin_record(taken);
         }
+    }
+
+    /// Whether the open group is left open: as many commits are under way, each of which brings this question up again when it ends.
+    fn open_group_waits(&self) -> bool {
+        let under_way =
+            self.flight.as_ref().map_or(0, |flight| flight.outcomes.len()) + self.pending.sent_commits();
+        let open = &self.pending.open;
+        let is_small = !open.payload.is_empty() && open.placed.len() < FULL_BLOCKS;
+        is_small && under_way >= open.outcomes.len().max(BUSY_COMMITS) && !self.is_checkpoint_due()
     }
 
     /// Writes the data of the open group.

@@ -80,6 +80,43 @@ fn data_are_written_while_a_record_is_in_flight() {
 }
 
 #[test]
+fn small_writes_wait_for_others_while_as_many_are_under_way() {
+    let (_, mut h) = store(true, Options::default());
+    // Bytes that are sent by a turn in which so many come, of so many blocks each.
+    let mut number = 0..;
+    let mut sent = |h: &mut Harness<Simulated>, count: usize, blocks: u64| {
+        let before = h.store().disks.counts(DeviceId::Data);
+        let new = number.by_ref().take(count).map(|n| new_object(n, blocks * BLOCK));
+        let tokens: Vec<_> = new.map(|txn| h.queue(txn)).collect();
+        h.turn_now();
+        let after = h.store().disks.counts(DeviceId::Data);
+        (tokens, (after.written_bytes - before.written_bytes) / BLOCK, after.writes - before.writes)
+    };
+    let (mut tokens, mut all) = (Vec::new(), Vec::new());
+    for (count, blocks) in [(3, 1), (1, 1), (2, 1), (1, 1), (1, 1), (1, 1)] {
+        let (new, written, writes) = sent(&mut h, count, blocks);
+        tokens.extend(new);
+        all.push((written, writes));
+    }
+    // The log has the data of the first one, since nothing is under way. Three are too few to wait for. Behind four the next ones wait
+    // until they are more.
+    assert_eq!(all, [(2, 1), (1, 1), (0, 0), (0, 0), (0, 0), (5, 1)]);
+    tokens.into_iter().for_each(|token| drop(h.wait(token)));
+    // Those that wait go with a long one, or when what they waited for has ended.
+    let mut tokens = sent(&mut h, 5, 1).0;
+    for (blocks, expected) in [(1, 0), (20, 21), (1, 0)] {
+        let (more, written, _) = sent(&mut h, 1, blocks);
+        assert_eq!(written, expected);
+        tokens.extend(more);
+    }
+    tokens.into_iter().for_each(|token| drop(h.wait(token)));
+    for n in 0..17 {
+        assert_eq!(h.data(pg(), &object(n))[..BLOCK as usize], vec![n as u8; BLOCK as usize]);
+    }
+    drop(h.abandon());
+}
+
+#[test]
 fn writes_that_come_one_by_one_fill_a_third_of_the_log_with_their_data() {
     let (_, mut h) = store(true, Options::default());
     let write = |h: &mut Harness<Simulated>, n| {
