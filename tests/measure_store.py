@@ -3,7 +3,7 @@ import re
 import subprocess
 import tempfile
 
-from measured import WrittenBytes, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, spread, table
+from measured import WrittenBytes, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, spread, table, touch_memory
 
 SIZES = {"4K": 4096, "128K": 131072, "4M": 4194304}
 DEPTHS = (1, 16, 256)
@@ -44,6 +44,7 @@ def store(make, options):
         for number in range(options.rounds):
             for size in SIZES:
                 for depth in DEPTHS:
+                    touch_memory()
                     for system, _ in systems if number % 2 == 0 else systems[::-1]:
                         rows += one_pool(system, f"bench{number}x{size}x{depth}", size, depth, options.seconds)
         rows.append(disk(options.seconds))

@@ -1,12 +1,12 @@
 //! Group commits: batches become one record of the log.
 //!
-//! **Data do not wait for the log.** What a batch writes to free blocks goes to the device at the end of its turn, also while a
+//! **Data do not wait for the log.** What a batch writes to free blocks may go to the device at the end of its turn, also while a
 //! record is in flight: no durable record refers to those blocks. When the log is free, the next record takes the oldest batches
 //! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
 //! record durable with that one request. Data that nothing else accompanies have their record beside them, both in durable writes
 //! where each is one request: that is sooner than one after the other, and no thread has to flush.
 //!
-//! **A few blocks wait for others** while enough is under way that the device is not idle: they go together, in one request.
+//! **A few blocks wait for others** while enough is under way that the device is not idle: one request has the data of several turns.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use crate::planted::Barrier;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
-/// Commits under way at least where others wait to be sent: with fewer, one that waits would be missed sooner by its client.
+/// With fewer commits under way none waits to be sent: its client may have nothing else to ask for.
 const BUSY_COMMITS: usize = 4;
 
 /// Blocks of data that do not wait for more: a request of as many costs no more than its bytes.
@@ -227,7 +227,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         Ok(())
     }
 
-    /// Sends what was admitted, and begins the next record, if one is wanted and none is in flight.
+    /// Sends what was admitted and does not wait for more, and begins the next record, if one is wanted and none is in flight.
     pub(crate) fn submit_group(&mut self) {
         if self.stopped {
             return;
@@ -252,12 +252,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    /// Whether the open group is left open: as many commits are under way, each of which brings this question up again when it ends.
+    /// Whether the open group waits for more: it has a few blocks of data, and as many commits are under way. When these are
+    /// durable, it goes.
     fn open_group_waits(&self) -> bool {
         let under_way =
             self.flight.as_ref().map_or(0, |flight| flight.outcomes.len()) + self.pending.sent_commits();
         let open = &self.pending.open;
-        let is_small = !open.payload.is_empty() && open.placed.len() < FULL_BLOCKS;
+        let is_small = (1..FULL_BLOCKS).contains(&open.placed.len()) && open.payload_blocks.is_empty();
         is_small && under_way >= open.outcomes.len().max(BUSY_COMMITS) && !self.is_checkpoint_due()
     }
 

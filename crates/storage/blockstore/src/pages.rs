@@ -82,7 +82,9 @@ impl Pages {
     /// # Errors
     /// As [`Pages::find`].
     pub fn leaf(&self, encoded: &[u8], key: &[u8]) -> Attempt<(&Arc<Page>, Option<&Key>)> {
-        if let Some(Cached { held: Held::Successors(all), .. }) = self.cached_as(encoded) {
+        if let Some(Cached { held: Held::Successors(all), used, .. }) = self.cached_as(encoded) {
+            self.ages.touch(used);
+            // The first has all from the leaf's lowest key on.
             let next = all.partition_point(|(low, _)| low.as_slice() <= key).max(1);
             if let Ok(page) = self.get(&all[next - 1].1) {
                 return Ok((page, all.get(next).map(|(low, _)| low)));
@@ -193,7 +195,7 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use buffer::Piece;
     use types::SplitMix64;
@@ -201,8 +203,29 @@ mod tests {
     use super::*;
     use crate::pass::Pass;
     use crate::ranges::Ranges;
+    use crate::records::table;
     use crate::space::Space;
+    use crate::stranded::{NOTES, Rest};
     use crate::tree::{Layer, Tables};
+
+    const KEYS: u64 = 3000;
+
+    /// Of a table that an opening does without.
+    fn key(n: u64) -> Key {
+        store::keys::joined(&[table::LOG], &n.to_be_bytes()[5..])
+    }
+
+    /// A search, by its first key.
+    #[derive(Clone, Copy, Debug)]
+    enum Search {
+        One(u64),
+        Some(u64),
+        Range(u64, u64),
+        Readable(u64),
+    }
+
+    /// What a search finds, or why it can't.
+    type Found = Result<Vec<(Key, Piece)>, StoreError>;
 
     /// Tables, and the pages that the device has.
     struct Store {
@@ -212,70 +235,101 @@ mod tests {
     }
 
     impl Store {
+        fn new() -> Self {
+            let space = Space::new(&Ranges::one(0, 50_000));
+            Self { tables: Tables::default(), disk: BTreeMap::new(), space }
+        }
+
         fn read(&mut self, missing: Vec<PagePtr>) {
+            assert!(!missing.is_empty(), "who waits for nothing waits for ever");
             for ptr in missing {
                 let page = Page::read(&ptr, &self.disk[&ptr]).expect("only what the device has is asked for");
                 self.tables.pages.insert(ptr, Arc::new(page));
             }
         }
 
-        fn find<T>(&mut self, what: impl Fn(&Tables) -> Attempt<T>) -> T {
-            loop {
-                match what(&self.tables) {
-                    Ok(found) => return found,
+        fn find(&mut self, search: Search) -> Found {
+            let (none, mut passed) = (Layer::new(), Vec::new());
+            for _ in 0..1000 {
+                let tables = &self.tables;
+                let found = match search {
+                    Search::One(n) => {
+                        { tables.get(&none, &key(n)).map(|value| value.map(|value| (key(n), value))) }
+                            .map(Vec::from_iter)
+                    }
+                    Search::Some(n) => {
+                        let keys: Vec<Key> = (n..n + 40).map(key).collect();
+                        let all = tables.get_all(&none, &keys);
+                        all.map(|all| keys.into_iter().zip(all).filter_map(|(k, v)| Some((k, v?))).collect())
+                    }
+                    Search::Range(n, end) => tables.range(&none, &key(n), Some(&key(end))),
+                    Search::Readable(n) => {
+                        passed.clear();
+                        tables.next_readable(&none, &key(n), None, &mut passed).map(Vec::from_iter)
+                    }
+                };
+                match found {
+                    Ok(found) => return Ok(found),
                     Err(Stop::Pages(missing)) => self.read(missing),
+                    Err(Stop::Error(error)) => return Err(error),
                     Err(other) => panic!("{other:?}"),
                 }
             }
+            panic!("{search:?} wants pages without end");
         }
 
-        /// Whether every way to search finds what the model has.
-        fn holds(&mut self, model: &BTreeMap<Key, Piece>, asked: &[Key], random: &mut SplitMix64) {
-            let none = Layer::new();
-            let expected: Vec<_> = asked.iter().map(|key| model.get(key).cloned()).collect();
-            assert_eq!(self.find(|tables| tables.get_all(&none, asked)), expected);
-            let key = &asked[random.below(asked.len() as u64) as usize];
-            assert_eq!(self.find(|tables| tables.get(&none, key)).as_ref(), model.get(key));
-            let all: Vec<_> = model.range::<Key, _>(key..).map(|(k, v)| (k.clone(), v.clone())).collect();
-            assert_eq!(self.find(|tables| tables.range(&none, key, None)), all);
-            assert_eq!(self.find(|tables| tables.tree.gap(&tables.pages, key).map_err(Stop::Pages)), None);
-        }
-
-        /// One step of a pass that merges the frozen changes. Returns whether it was the last.
-        fn step(&mut self, pass: &mut Pass) -> bool {
+        /// One step of a pass that merges the frozen changes. Returns the new tree behind the last.
+        fn step(&mut self, pass: &mut Pass, rest: &mut Option<Rest>) -> Option<crate::tree::Tree> {
+            if let Some(at) = pass.wants_notes() {
+                *rest =
+                    Some(self.tables.strand(&pass.stranded, at, u64::MAX).expect("there may be any number"));
+                pass.give_notes();
+            }
             let Self { tables, space, .. } = self;
             let Tables { frozen, tree, pages, .. } = tables;
             let frozen = frozen.as_ref().expect("changes are frozen");
-            match pass.step(frozen, tree, pages, space) {
-                Ok(None) => false,
-                Ok(Some(made)) => {
-                    *tree = made;
-                    true
-                }
+            match pass.step(rest.as_ref().map_or(frozen, |rest| &rest.changes), tree, pages, space) {
+                Ok(made) => made,
                 Err(Stop::Pages(missing)) => {
                     self.read(missing);
-                    false
+                    None
                 }
                 Err(other) => panic!("{other:?}"),
             }
+        }
+
+        /// A leaf that is no root, and that notes of stranded changes don't belong to: without those no checkpoint goes on.
+        fn some_leaf(&mut self, random: &mut SplitMix64) -> Option<PagePtr> {
+            (self.tables.tree.levels() > 1).then_some(())?;
+            drop(self.find(Search::One(0)));
+            let above = self.tables.tree.descend(&self.tables.pages, 1, &key(0)).ok()??.page;
+            let leaves = (1..above.len()).take_while(|next| above.key(*next) < &NOTES[..]).count() as u64;
+            let leaf = (leaves > 0).then(|| above.value(random.below(leaves) as usize))?;
+            Some(PagePtr::decode(&leaf).expect("a pointer"))
+        }
+    }
+
+    fn some_search(random: &mut SplitMix64) -> Search {
+        let n = random.below(KEYS);
+        match random.below(4) {
+            0 => Search::One(n),
+            1 => Search::Some(n),
+            2 => Search::Range(n, n + random.below(KEYS)),
+            _ => Search::Readable(n),
         }
     }
 
     #[test]
     fn what_stands_for_a_replaced_leaf_has_what_the_leaf_had_with_the_changes() {
-        let mut most = 0;
-        for seed in 0..12 {
-            let mut random = SplitMix64::new(seed);
-            let space = Space::new(&Ranges::one(0, 50_000));
-            let mut store = Store { tables: Tables::default(), disk: BTreeMap::new(), space };
+        let (mut most, mut stranded) = (0, 0);
+        for seed in 0..40 {
+            let (mut random, mut store) = (SplitMix64::new(seed), Store::new());
             let mut model: BTreeMap<Key, Piece> = BTreeMap::new();
-            let key = |n: u64| Key::from_slice(&n.to_be_bytes()[5..]);
-            let asked: Vec<Key> = (0..3000).map(key).collect();
             for round in 0..6 {
                 // Pages grow, are split, emptied, and joined with others.
-                let (grows, near) = (round % 3 < 2, random.below(2500));
+                let (grows, near) = (round % 3 < 2, random.below(KEYS - 500));
                 for _ in 0..random.below(1500) {
-                    let n = if random.one_in(2) { random.below(3000) } else { near + random.below(500) };
+                    let n = if random.one_in(2) { random.below(KEYS) } else { near + random.below(500) };
                     let bytes = vec![round as u8; random.below(300) as usize];
                     let value = (grows || random.one_in(5)).then(|| Piece::from(bytes));
                     match &value {
@@ -285,34 +339,56 @@ mod tests {
                     store.tables.apply([(key(n), value)].into());
                 }
                 store.tables.freeze();
-                let (mut pass, mut made) = (Pass::new(false), Vec::new());
-                let before = store.tables.tree.clone();
-                while !store.step(&mut pass) {
+                let bad = random.one_in(3).then(|| store.some_leaf(&mut random)).flatten();
+                if let Some(bad) = &bad {
+                    store.tables.pages.remove(bad);
+                    store.tables.pages.on_bad(bad.clone(), StoreError::Damaged("a page".to_owned()));
+                }
+                // What it is before the pass it is to be throughout.
+                let asked: Vec<Search> = (0..60).map(|_| some_search(&mut random)).collect();
+                let expected: Vec<Found> = asked.iter().map(|search| store.find(*search)).collect();
+                let mut pass = Pass::new(!store.tables.stranded.is_empty());
+                let (mut rest, mut made) = (None, Vec::new());
+                let tree = loop {
+                    let tree = store.step(&mut pass, &mut rest);
                     made.append(&mut pass.made);
-                    assert_eq!(store.tables.tree, before);
-                    if random.one_in(4) {
-                        let left = random.below(store.tables.pages.bytes() + 1);
-                        let clock = store.tables.pages.clock();
-                        store.tables.pages.shrink(left, clock);
-                    }
                     let stands = |c: &&Cached| matches!(c.held, Held::Successors(_));
                     most = most.max(store.tables.pages.cached.iter().map(|(_, c)| c).filter(stands).count());
-                    store.holds(&model, &asked, &mut random);
-                }
+                    for _ in 0..4 {
+                        let n = random.below(asked.len() as u64) as usize;
+                        let found = store.find(asked[n]);
+                        assert_eq!(found, expected[n], "seed {seed}, round {round}: {:?}", asked[n]);
+                        if random.one_in(2) {
+                            let bytes = store.tables.pages.bytes();
+                            let part = if random.one_in(8) { bytes + 1 } else { 20_000 };
+                            let clock = store.tables.pages.clock();
+                            store.tables.pages.shrink(bytes.saturating_sub(random.below(part)), clock);
+                        }
+                    }
+                    if let Some(tree) = tree {
+                        break tree;
+                    }
+                };
                 // They are on the device from now on.
-                made.append(&mut pass.made);
                 store.disk.extend(made.into_iter().map(|made| (made.ptr, made.bytes)));
+                store.tables.tree = tree;
                 for ptr in pass.old {
                     store.tables.pages.remove(&ptr);
                     store.space.give_back(ptr.blocks());
                     store.disk.remove(&ptr);
                 }
+                let keys: BTreeSet<Key> = rest.map(|rest| rest.keys).unwrap_or_default();
+                stranded += keys.len();
+                store.tables.keep_stranded(keys);
                 store.tables.thaw();
-                store.holds(&model, &asked, &mut random);
+                store.tables.pages.forget_bad();
+                let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+                assert_eq!(store.find(Search::Range(0, KEYS)), Ok(all), "seed {seed}, round {round}");
                 let bytes: u64 = store.tables.pages.cached.iter().map(|(_, cached)| cached.bytes).sum();
                 assert_eq!(store.tables.pages.bytes(), bytes);
             }
         }
         assert!(most > 10, "others stood for {most} leaves at most");
+        assert!(stranded > 100, "{stranded} changes were stranded");
     }
 }

@@ -40,6 +40,8 @@ struct Gathered {
     /// The lowest key that the first of them may hold.
     low: Key,
     entries: Entries,
+    /// The pages that were made of those before, with the lowest key that each may hold.
+    pages: Vec<(Key, PagePtr)>,
 }
 
 impl Gathered {
@@ -89,6 +91,8 @@ struct Merge {
     at: Key,
     /// The first key that is another page's.
     high: Option<Key>,
+    /// Its pointer, if the pages that replace it can stand for it as soon as they are made.
+    replaced: Option<PagePtr>,
 }
 
 impl Merge {
@@ -163,8 +167,6 @@ pub struct Pass {
     gathered: Option<Gathered>,
     /// No entries, with the memory of those gathered before.
     spare: Entries,
-    /// The leaf that is merged, and the pages with its entries so far: if these have no other leaf's, they can stand for it.
-    replaced: Option<(PagePtr, Vec<(Key, PagePtr)>)>,
     /// The last page that was made: the whole level if it is the only one.
     last: Option<Arc<Page>>,
     /// The keys of leaves that can't be read, and why, of which there are changes: these are not merged.
@@ -194,7 +196,6 @@ impl Pass {
             merge: None,
             gathered: None,
             spare: Entries::default(),
-            replaced: None,
             last: None,
             old: Vec::new(),
             made: Vec::new(),
@@ -242,10 +243,11 @@ impl Pass {
             },
         };
         let changes = if self.level == 0 { lowest } else { &self.changes };
-        let mut gathered = self
-            .gathered
-            .take()
-            .unwrap_or_else(|| Gathered { low: merge.at.clone(), entries: std::mem::take(&mut self.spare) });
+        let mut gathered = self.gathered.take().unwrap_or_else(|| Gathered {
+            low: merge.at.clone(),
+            entries: std::mem::take(&mut self.spare),
+            pages: Vec::new(),
+        });
         let ended = merge.step(changes, &mut gathered);
         self.write_full(&mut gathered, pages, space)?;
         if !ended {
@@ -256,9 +258,9 @@ impl Pass {
             // Too little for a page: with the neighbour's entries it is enough.
             Some(high) if gathered.is_small(self.level) => (self.at, self.gathered) = (high, Some(gathered)),
             high => {
-                self.write_rest(gathered, pages, space)?;
-                if let Some((leaf, by)) = self.replaced.take() {
-                    pages.replace(&leaf, by);
+                let made = self.write_rest(gathered, pages, space)?;
+                if let Some(leaf) = merge.replaced {
+                    pages.replace(&leaf, made);
                 }
                 match high {
                     Some(high) => self.at = high,
@@ -283,7 +285,13 @@ impl Pass {
             },
         };
         let Some(found) = tree.descend(pages, self.level, low)? else {
-            return Ok(Next::Page(Merge { page: None, entry: 0, at: Key::new(), high: None }));
+            return Ok(Next::Page(Merge {
+                page: None,
+                entry: 0,
+                at: Key::new(),
+                high: None,
+                replaced: None,
+            }));
         };
         if is_to_note && found.high().is_none_or(|high| high > &NOTES[..]) {
             return Ok(Next::Notes);
@@ -291,12 +299,13 @@ impl Pass {
         let at = Key::from_slice(found.low());
         let high = found.high().map(Key::from_slice);
         let old = found.ptr(tree)?;
-        // A search comes to leaves by a page above. Notes of stranded changes are none of the changes that it finds before.
-        let is_plain = self.level == 0 && tree.levels() > 1 && !self.has_notes && self.stranded.is_empty();
-        self.replaced = (is_plain && self.gathered.is_none()).then(|| (old.clone(), Vec::new()));
+        // Not where they have entries of other leaves, too, nor for a root, which searches come to from nowhere. Notes of stranded
+        // changes are none of the changes that a search finds before.
+        let may_stand = self.gathered.is_none() && self.level == 0 && tree.levels() > 1;
+        let replaced = (may_stand && !self.has_notes && self.stranded.is_empty()).then(|| old.clone());
         self.old.push(old);
         self.above.insert(at.clone(), None);
-        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high }))
+        Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high, replaced }))
     }
 
     /// The leaf of the next change can't be read: its changes are stranded. Where it is the leaf that the first notes belong
@@ -320,7 +329,7 @@ impl Pass {
                 return Err(Stop::Error(error));
             }
             let at = Key::from_slice(&NOTES);
-            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high });
+            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high, replaced: None });
             return Ok(None);
         }
         let end = Key::from_slice(gap.high.as_deref().map_or(&NOTES[..], |high| high.min(&NOTES)));
@@ -348,8 +357,13 @@ impl Pass {
         Ok(())
     }
 
-    /// Writes all that is gathered, to pages of about the same length.
-    fn write_rest(&mut self, mut gathered: Gathered, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
+    /// Writes all that is gathered, to pages of about the same length. Returns these and those before, with their lowest keys.
+    fn write_rest(
+        &mut self,
+        mut gathered: Gathered,
+        pages: &mut Pages,
+        space: &mut Space,
+    ) -> Attempt<Vec<(Key, PagePtr)>> {
         let bytes = gathered.entries.bytes();
         let share = bytes / bytes.div_ceil(PAGE_BYTES_MAX).max(1);
         while gathered.entries.len() > 0 {
@@ -357,7 +371,7 @@ impl Pass {
             self.write_first(&mut gathered, count, pages, space)?;
         }
         self.spare = gathered.entries;
-        Ok(())
+        Ok(gathered.pages)
     }
 
     /// The next page can't be read. If only a neighbour was looked for, what is gathered becomes a leaf without it: a small one, or
@@ -373,7 +387,7 @@ impl Pass {
         };
         match gathered.entries.len() {
             0 => self.write_first(&mut gathered, 0, pages, space)?,
-            _ => self.write_rest(gathered, pages, space)?,
+            _ => drop(self.write_rest(gathered, pages, space)?),
         }
         Ok(None)
     }
@@ -387,8 +401,8 @@ impl Pass {
     ) -> Attempt<()> {
         let ptr = self.write_page(&gathered.entries, count, pages, space)?;
         let low = gathered.drop_first(self.level, count);
-        self.replaced.iter_mut().for_each(|(_, by)| by.push((low.clone(), ptr.clone())));
-        self.above.insert(low, Some(ptr.encode().into()));
+        self.above.insert(low.clone(), Some(ptr.encode().into()));
+        gathered.pages.push((low, ptr));
         Ok(())
     }
 
@@ -401,11 +415,11 @@ impl Pass {
         space: &mut Space,
     ) -> Attempt<PagePtr> {
         let (bytes, used) = encode_page(self.level, entries, count);
-        let is_vital = || entries.keys().take(count).any(is_vital);
+        let has_vital = || entries.keys().take(count).any(is_vital);
         let blocks = bytes.len() as u64 / BLOCK;
         let full = StoreError::NoSpace { needed: bytes.len() as u64, available: space.free_blocks() * BLOCK };
         let runs = space.allocate_runs(blocks).ok_or(Stop::Error(full))?;
-        let is_copied = self.copies && (self.level > 0 || is_vital());
+        let is_copied = self.copies && (self.level > 0 || has_vital());
         let copy = if is_copied { space.allocate_runs(blocks).unwrap_or_default() } else { Vec::new() };
         let crc = crc32c(!0, &bytes[..used as usize]);
         let ptr = PagePtr { runs, copy, bytes: used, crc };

@@ -196,6 +196,19 @@ impl Tree {
         Ok(Cursor { tree: self, pages, end, leaf, at })
     }
 
+    /// What a search for a key has to read that found these missing, and that will want the leaves behind, too, before `end`: never
+    /// nothing, which no one could wait for.
+    fn missing_ahead(
+        &self,
+        pages: &Pages,
+        key: &[u8],
+        end: Option<&[u8]>,
+        missing: Vec<PagePtr>,
+    ) -> Vec<PagePtr> {
+        let ahead = self.ahead(pages, key, end).unwrap_or_default();
+        if ahead.is_empty() { missing } else { ahead }
+    }
+
     /// The leaf of a key and some behind it, before `end`, as far as one page above them has them: those that are not in
     /// memory, but for those that are known to be bad. An error if that page is not there, either.
     fn ahead(&self, pages: &Pages, key: &[u8], end: Option<&[u8]>) -> Attempt<Vec<PagePtr>> {
@@ -208,7 +221,7 @@ impl Tree {
             if end.is_some_and(|end| low >= end) {
                 break;
             }
-            if let Err(Stop::Pages(more)) = pages.leaf(ptr, low) {
+            if let Err(Stop::Pages(more)) = pages.leaf(ptr, low.max(key)) {
                 missing.extend(more);
             }
         }
@@ -254,7 +267,7 @@ impl Cursor<'_> {
     fn leaf_behind(&self, key: &[u8]) -> Attempt<Option<Found>> {
         match self.tree.descend(self.pages, 0, key) {
             Err(Stop::Pages(missing)) => {
-                Err(Stop::Pages(self.tree.ahead(self.pages, key, self.end).unwrap_or(missing)))
+                Err(Stop::Pages(self.tree.missing_ahead(self.pages, key, self.end, missing)))
             }
             other => other,
         }
@@ -444,8 +457,7 @@ impl Tables {
                 Err(Stop::Error(error)) => error,
                 // One leaf at a time would be one wait for each gap.
                 Err(Stop::Pages(missing)) if is_behind => {
-                    let ahead = self.tree.ahead(&self.pages, &from, end).unwrap_or_default();
-                    return Err(Stop::Pages(if ahead.is_empty() { missing } else { ahead }));
+                    return Err(Stop::Pages(self.tree.missing_ahead(&self.pages, &from, end, missing)));
                 }
                 found => return found,
             };
