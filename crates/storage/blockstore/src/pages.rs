@@ -201,6 +201,8 @@ mod tests {
     use types::SplitMix64;
 
     use super::*;
+    use crate::bitmap::Run;
+    use crate::page::{Entries, encode_page};
     use crate::pass::Pass;
     use crate::ranges::Ranges;
     use crate::records::table;
@@ -317,6 +319,44 @@ mod tests {
             2 => Search::Range(n, n + random.below(KEYS)),
             _ => Search::Readable(n),
         }
+    }
+
+    #[test]
+    fn a_replaced_leaf_that_can_t_be_read_is_a_gap_behind_those_that_stand_for_it() {
+        let mut store = Store::new();
+        store.tables.apply((0..KEYS).map(|n| (key(n), Some(Piece::copy_from(&[1; 100])))).collect());
+        store.tables.freeze();
+        let (mut pass, mut rest) = (Pass::new(false), None);
+        store.tables.tree = loop {
+            if let Some(tree) = store.step(&mut pass, &mut rest) {
+                break tree;
+            }
+        };
+        store.tables.thaw();
+        let leaf = store.some_leaf(&mut SplitMix64::new(1)).expect("there are several");
+        let page = store.tables.pages.get(&leaf).expect("all are in memory").clone();
+        let (low, middle) = (Key::from_slice(page.key(0)), Key::from_slice(page.key(page.len() / 2)));
+        let last = Key::from_slice(page.key(page.len() - 1));
+        // The first half stands for it, and the second is not in memory.
+        let half: Entries = page.entries().take(page.len() / 2).collect();
+        let (bytes, used) = encode_page(0, &half, half.len());
+        let crc = buffer::crc32c(!0, &bytes[..used as usize]);
+        let ptr = |start| PagePtr { runs: vec![Run { start, count: 1 }], copy: vec![], bytes: used, crc };
+        let (first, second) = (ptr(40_000), ptr(40_001));
+        let stands = Page::decode(&bytes.slice(0..used as usize)).expect("a page");
+        store.tables.pages.insert(first.clone(), Arc::new(stands));
+        store.tables.pages.replace(&leaf, vec![(low.clone(), first), (middle.clone(), second)]);
+        store.tables.pages.on_bad(leaf, StoreError::Damaged("a page".to_owned()));
+        let mut from = low.clone();
+        let (none, mut passed, mut found) = (Layer::new(), Vec::new(), Vec::new());
+        while let Ok(Some((key, _))) = store.tables.next_readable(&none, &from, None, &mut passed) {
+            from = store::keys::joined(&key, &[0]);
+            found.push(key);
+        }
+        let expected = (0..KEYS).map(key).filter(|key| *key >= low && (*key < middle || *key > last));
+        assert!(found.into_iter().eq(expected));
+        assert_eq!(passed.len(), 1);
+        assert!(passed[0].0.low <= middle && passed[0].0.high.as_ref().is_some_and(|high| *high > last));
     }
 
     #[test]

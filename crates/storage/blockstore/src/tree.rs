@@ -159,10 +159,12 @@ impl Tree {
                 low = Key::from_slice(page.key(place));
                 high = if place + 1 < page.len() { Some(Key::from_slice(page.key(place + 1))) } else { high };
                 let child = page.value_bytes(place);
-                found = if level == 1 {
-                    pages.leaf(child, &key).map(|(leaf, _)| leaf)
-                } else {
-                    pages.find(child)
+                found = match level {
+                    1 => pages.leaf(child, &key).map(|(leaf, next)| {
+                        high = next.cloned().or_else(|| high.take());
+                        leaf
+                    }),
+                    _ => pages.find(child),
                 };
             }
             from = high;
