@@ -26,7 +26,7 @@ use crate::store::{BlockStore, Purpose, io_error};
 /// With fewer commits under way none waits to be sent: its client may have nothing else to ask for.
 const BUSY_COMMITS: usize = 4;
 
-/// Blocks of data that do not wait for more: a request of as many costs no more than its bytes.
+/// So many blocks of data do not wait for more: their request costs little beside their bytes.
 const FULL_BLOCKS: u64 = 16;
 
 /// Batches that were admitted since the last ones were sent.
@@ -252,8 +252,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    /// Whether the open group waits for more: it has a few blocks of data, and as many commits are under way. When these are
-    /// durable, it goes.
+    /// Whether the open group waits for more: it has a few blocks of data, and at least as many commits as it has are under way. It goes
+    /// when enough of these are durable.
     fn open_group_waits(&self) -> bool {
         let under_way =
             self.flight.as_ref().map_or(0, |flight| flight.outcomes.len()) + self.pending.sent_commits();

@@ -299,8 +299,8 @@ impl Pass {
         let at = Key::from_slice(found.low());
         let high = found.high().map(Key::from_slice);
         let old = found.ptr(tree)?;
-        // Not where they have entries of other leaves, too, nor for a root, which searches come to from nowhere. Notes of stranded
-        // changes are none of the changes that a search finds before.
+        // Not where new pages have entries of other leaves, too, nor for a root, which searches don't find by `Pages::leaf`. Nor beside
+        // notes of stranded changes: these are none of the changes that a search finds before.
         let may_stand = self.gathered.is_none() && self.level == 0 && tree.levels() > 1;
         let replaced = (may_stand && !self.has_notes && self.stranded.is_empty()).then(|| old.clone());
         self.old.push(old);

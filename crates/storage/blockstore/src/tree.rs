@@ -37,7 +37,7 @@ pub struct Tree {
     pub root: Option<(u8, PagePtr)>,
 }
 
-/// A page that was found on the way down.
+/// A page that was found on the way down. Where it stands for a leaf of the tree, `above` is that leaf's, and `high` its own.
 pub struct Found {
     pub page: Arc<Page>,
     /// The entry of the page above that leads to it, unless it is the root.
@@ -141,7 +141,8 @@ impl Tree {
     /// Pages have to be read first.
     pub fn gap(&self, pages: &Pages, from: &[u8]) -> Result<Option<Gap>, Vec<PagePtr>> {
         let Some((levels, root)) = &self.root else { return Ok(None) };
-        let mut from = Some(Key::from_slice(from));
+        // What lies before `behind` can be read, or was not asked for.
+        let (mut from, mut behind) = (Some(Key::from_slice(from)), Key::default());
         while let Some(key) = from {
             let (mut low, mut high) = (Key::default(), None);
             let (mut found, mut level) = (pages.get(root), *levels);
@@ -149,13 +150,15 @@ impl Tree {
                 let page = match found {
                     Ok(page) if page.level + 1 == level => page,
                     Err(Stop::Pages(missing)) => return Err(missing),
-                    _ => return Ok(Some(Gap { low, high })),
+                    _ => return Ok(Some(Gap { low: low.max(behind), high })),
                 };
                 level = page.level;
                 if level == 0 {
                     break;
                 }
-                let Some(place) = page.place(&key) else { return Ok(Some(Gap { low, high })) };
+                let Some(place) = page.place(&key) else {
+                    return Ok(Some(Gap { low: low.max(behind), high }));
+                };
                 low = Key::from_slice(page.key(place));
                 high = if place + 1 < page.len() { Some(Key::from_slice(page.key(place + 1))) } else { high };
                 let child = page.value_bytes(place);
@@ -167,6 +170,7 @@ impl Tree {
                     _ => pages.find(child),
                 };
             }
+            behind = high.clone().unwrap_or_default();
             from = high;
         }
         Ok(None)
@@ -198,8 +202,8 @@ impl Tree {
         Ok(Cursor { tree: self, pages, end, leaf, at })
     }
 
-    /// What a search for a key has to read that found these missing, and that will want the leaves behind, too, before `end`: never
-    /// nothing, which no one could wait for.
+    /// What a search for a key has to read that found these missing, and that will want the leaves behind, too, before `end`. It is
+    /// never empty: a search that waits for no page would wait for ever.
     fn missing_ahead(
         &self,
         pages: &Pages,
