@@ -303,7 +303,7 @@ mod tests {
             }
         }
 
-        /// A leaf that is no root, and that notes of stranded changes don't belong to: without those no checkpoint goes on.
+        /// A leaf below another page that has no notes of stranded changes: a pass that can't read those fails.
         fn some_leaf(&mut self, random: &mut SplitMix64) -> Option<PagePtr> {
             (self.tables.tree.levels() > 1).then_some(())?;
             drop(self.find(Search::One(0)));
