@@ -66,32 +66,31 @@ impl Pages {
         self.cached(ptr).and_then(|cached| self.page(cached)).ok_or_else(|| self.missing(ptr))
     }
 
-    /// The same by an encoded pointer, which is decoded only if the page is not there.
+    /// The page with a key by an encoded pointer, which is decoded only if the page is not there. Where several stand for a leaf, also
+    /// the first key that the next of them has.
     ///
     /// # Errors
     /// As [`Pages::get`], and the pointer is none.
-    pub fn find(&self, encoded: &[u8]) -> Attempt<&Arc<Page>> {
-        match self.cached_as(encoded).and_then(|cached| self.page(cached)) {
-            Some(page) => Ok(page),
+    pub fn find(&self, encoded: &[u8], key: &[u8]) -> Attempt<(&Arc<Page>, Option<&Key>)> {
+        match self.cached_as(encoded).and_then(|cached| self.part(cached, key)) {
+            Some(found) => Ok(found),
             None => Err(self.missing(&PagePtr::decode(encoded).map_err(damaged)?)),
         }
     }
 
-    /// The leaf with a key, by an encoded pointer; where several replace it, also the first key that the next of them has.
-    ///
-    /// # Errors
-    /// As [`Pages::find`].
-    pub fn leaf(&self, encoded: &[u8], key: &[u8]) -> Attempt<(&Arc<Page>, Option<&Key>)> {
-        if let Some(Cached { held: Held::Successors(all), used, .. }) = self.cached_as(encoded) {
-            self.ages.touch(used);
-            // The first has all from the leaf's lowest key on.
-            let next = all.partition_point(|(low, _)| low.as_slice() <= key).max(1);
-            if let Ok(page) = self.get(&all[next - 1].1) {
-                return Ok((page, all.get(next).map(|(low, _)| low)));
+    /// What memory has of a page, where a key belongs. Nothing if what stands for it there is gone: that may be on its way to the
+    /// device, and what it replaces is there.
+    fn part<'a>(&'a self, cached: &'a Cached, key: &[u8]) -> Option<(&'a Arc<Page>, Option<&'a Key>)> {
+        self.ages.touch(&cached.used);
+        match &cached.held {
+            Held::Page(page) => Some((page, None)),
+            Held::Successors(all) => {
+                // The first has all from the leaf's lowest key on.
+                let next = all.partition_point(|(low, _)| low.as_slice() <= key).max(1);
+                let page = self.get(&all[next - 1].1).ok()?;
+                Some((page, all.get(next).map(|(low, _)| low)))
             }
-            // It may be on its way to the device. What it replaces is there.
         }
-        Ok((self.find(encoded)?, None))
     }
 
     fn cached(&self, ptr: &PagePtr) -> Option<&Cached> {
@@ -190,6 +189,7 @@ impl Pages {
             let Self { cached, places, .. } = self;
             let find = |block| cached.get(places.get(block)?);
             let oldest = self.ages.oldest(keep_from, |block| Some(&find(block)?.used));
+            // The others are needed, or are looked at the next time.
             let Some(place) = oldest.and_then(|block| self.places.remove(block)) else { return };
             self.forget(place);
         }

@@ -96,6 +96,11 @@ struct Merge {
 }
 
 impl Merge {
+    /// Of changes alone.
+    fn without_page(at: Key, high: Option<Key>) -> Self {
+        Self { page: None, entry: 0, at, high, replaced: None }
+    }
+
     /// Adds the next entries, up to a step's bound. Returns whether these were the last.
     fn step(&mut self, changes: &Layer, gathered: &mut Gathered) -> bool {
         let end = self.high.as_ref().map_or(Bound::Unbounded, |high| Bound::Excluded(high.as_slice()));
@@ -285,13 +290,7 @@ impl Pass {
             },
         };
         let Some(found) = tree.descend(pages, self.level, low)? else {
-            return Ok(Next::Page(Merge {
-                page: None,
-                entry: 0,
-                at: Key::new(),
-                high: None,
-                replaced: None,
-            }));
+            return Ok(Next::Page(Merge::without_page(Key::new(), None)));
         };
         if is_to_note && found.high().is_none_or(|high| high > &NOTES[..]) {
             return Ok(Next::Notes);
@@ -299,7 +298,7 @@ impl Pass {
         let at = Key::from_slice(found.low());
         let high = found.high().map(Key::from_slice);
         let old = found.ptr(tree)?;
-        // Not where new pages have entries of other leaves, too, nor for a root, which searches don't find by `Pages::leaf`. Nor beside
+        // Not where new pages have entries of other leaves, too, nor for a root, which searches don't find by `Pages::find`. Nor beside
         // notes of stranded changes: these are none of the changes that a search finds before.
         let may_stand = self.gathered.is_none() && self.level == 0 && tree.levels() > 1;
         let replaced = (may_stand && !self.has_notes && self.stranded.is_empty()).then(|| old.clone());
@@ -329,7 +328,7 @@ impl Pass {
                 return Err(Stop::Error(error));
             }
             let at = Key::from_slice(&NOTES);
-            self.merge = Some(Merge { page: None, entry: 0, at, high: gap.high, replaced: None });
+            self.merge = Some(Merge::without_page(at, gap.high));
             return Ok(None);
         }
         let end = Key::from_slice(gap.high.as_deref().map_or(&NOTES[..], |high| high.min(&NOTES)));

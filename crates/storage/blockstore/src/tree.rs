@@ -103,9 +103,7 @@ impl Tree {
             let Some(place) = found.page.place(key) else {
                 return Err(damaged("a page of the tree does not begin with the lowest key"));
             };
-            let child = found.page.value_bytes(place);
-            let (page, successor) =
-                if found.page.level == 1 { pages.leaf(child, key)? } else { (pages.find(child)?, None) };
+            let (page, successor) = pages.find(found.page.value_bytes(place), key)?;
             let page = page.clone();
             if page.level + 1 != found.page.level {
                 return Err(damaged("a page of the tree is on the wrong level"));
@@ -126,8 +124,7 @@ impl Tree {
             let Some(place) = place else {
                 return Err(damaged("a page of the tree is on the wrong level, or begins with a higher key"));
             };
-            let child = page.value_bytes(place);
-            page = if level == 1 { pages.leaf(child, key)?.0 } else { pages.find(child)? };
+            (page, _) = pages.find(page.value_bytes(place), key)?;
         }
         match page.level {
             0 => Ok(Some(page)),
@@ -161,14 +158,10 @@ impl Tree {
                 };
                 low = Key::from_slice(page.key(place));
                 high = if place + 1 < page.len() { Some(Key::from_slice(page.key(place + 1))) } else { high };
-                let child = page.value_bytes(place);
-                found = match level {
-                    1 => pages.leaf(child, &key).map(|(leaf, next)| {
-                        high = next.cloned().or_else(|| high.take());
-                        leaf
-                    }),
-                    _ => pages.find(child),
-                };
+                found = pages.find(page.value_bytes(place), &key).map(|(page, next)| {
+                    high = next.cloned().or_else(|| high.take());
+                    page
+                });
             }
             behind = high.clone().unwrap_or_default();
             from = high;
@@ -227,7 +220,7 @@ impl Tree {
             if end.is_some_and(|end| low >= end) {
                 break;
             }
-            if let Err(Stop::Pages(more)) = pages.leaf(ptr, low.max(key)) {
+            if let Err(Stop::Pages(more)) = pages.find(ptr, low.max(key)) {
                 missing.extend(more);
             }
         }
