@@ -457,6 +457,20 @@ impl Piece {
         }
     }
 
+    /// The first page whose crc32c (seed -1) is not the expected one, or that the piece does not have whole. What is known of the
+    /// pages is not taken again.
+    pub fn first_wrong_page(&self, mut expected: impl Iterator<Item = u32>) -> Option<usize> {
+        let known = self.known_pages();
+        let sum = |at| match known.get(at) {
+            Some(known) => Some(*known),
+            // Of one page it may be known as that of the whole.
+            None if self.len() == ALIGN && at == 0 => Some(self.crc32c(!0)),
+            None => self.chunks_exact(ALIGN).nth(at).map(|page| crc32c(!0, page)),
+        };
+        let mut at = 0..;
+        expected.position(|expected| at.next().and_then(sum) != Some(expected))
+    }
+
     /// The checksums of the piece's whole pages; empty unless all are known.
     fn known_pages(&self) -> &[u32] {
         let start = self.start as usize;
@@ -617,6 +631,32 @@ mod tests {
         let one = Piece::copy_from(&bytes[..4096]);
         one.crc32c(!0);
         assert_eq!(taken(&one), (sums[..1].to_vec(), 0));
+    }
+
+    #[test]
+    fn the_first_page_that_differs_is_found() {
+        let bytes: Vec<u8> = (0..9000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let sums = [crc32c(!0, &bytes[..4096]), crc32c(!0, &bytes[4096..8192])];
+        let first_wrong = |piece: &Piece, expected: &[u32]| {
+            let before = checksummed_bytes();
+            (piece.first_wrong_page(expected.iter().copied()), checksummed_bytes() - before)
+        };
+        let piece = Piece::copy_from(&bytes);
+        assert_eq!(first_wrong(&piece, &sums), (None, 8192));
+        piece.take_page_sums();
+        assert_eq!(first_wrong(&piece, &sums), (None, 0));
+        assert_eq!(first_wrong(&piece, &[sums[0], 5]), (Some(1), 0));
+        assert_eq!(first_wrong(&piece, &[5, 5]), (Some(0), 0));
+        assert_eq!(first_wrong(&piece, &[sums[0], sums[1], 5]), (Some(2), 0), "it has no third page");
+        assert_eq!(first_wrong(&piece.slice(4096..8192), &sums[1..]), (None, 0));
+        assert_eq!(
+            first_wrong(&piece.slice(100..4196), &sums),
+            (Some(0), 4096),
+            "it is no page of the memory"
+        );
+        assert_eq!(first_wrong(&piece.slice(0..100), &sums[..1]), (Some(0), 0));
+        let one = Piece::copy_from(&bytes[..4096]);
+        assert_eq!((first_wrong(&one, &sums[..1]), first_wrong(&one, &sums[..1])), ((None, 4096), (None, 0)));
     }
 
     #[test]

@@ -150,6 +150,17 @@ impl BlockMap {
         Some(contents.piece(bytes_of(block - start..block - start + 1)))
     }
 
+    /// The first of these blocks that is there.
+    pub fn first_of(&self, blocks: Range<u64>) -> Option<u64> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        if self.run_of(blocks.start).is_some() {
+            return Some(blocks.start);
+        }
+        self.runs.range(blocks).next().map(|(start, _)| *start)
+    }
+
     /// Removes those of the blocks that are there.
     pub fn remove(&mut self, run: Run) {
         let Range { start, end } = run.blocks();
@@ -245,6 +256,8 @@ mod tests {
             }
             let block = random.below(320);
             assert_eq!(map.get(block), model.get(&block).cloned());
+            let behind = model.range(block..block + count).next().map(|(block, _)| *block);
+            assert_eq!(map.first_of(block..block + count), behind);
             map.remove(Run { start: block, count: 1 });
             model.remove(&block);
             assert_eq!(map.len(), model.len() as u64);

@@ -65,15 +65,31 @@ impl DataCache {
 
     /// A block's bytes, if they have this checksum.
     pub fn get(&self, block: u64, crc: u32) -> Option<Piece> {
-        let cached = self.runs.get(self.runs.find(block)?)?;
-        let at = ((block - cached.first) * BLOCK) as usize;
-        let piece = cached.bytes.slice(at..at + BLOCK as usize);
-        if piece.crc32c(!0) != crc {
-            return None;
+        self.get_run(block, [crc].into_iter()).1
+    }
+
+    /// How many neighbours, from a block on, are kept together, and their bytes if they have these checksums. Without bytes: how many
+    /// have to be read. `crcs` says how many are asked for, one at least.
+    pub fn get_run(&self, first: u64, crcs: impl ExactSizeIterator<Item = u32>) -> (usize, Option<Piece>) {
+        let asked = crcs.len();
+        let end = first + asked as u64;
+        let found = self.runs.first_of(first..end);
+        let Some((start, cached)) = found.and_then(|(start, place)| Some((start, self.runs.get(place)?)))
+        else {
+            return (asked, None);
+        };
+        if start > first {
+            return ((start - first) as usize, None);
+        }
+        let count = (cached.end().min(end) - first) as usize;
+        let at = ((first - cached.first) * BLOCK) as usize;
+        let piece = cached.bytes.slice(at..at + count * BLOCK as usize);
+        if piece.first_wrong_page(crcs.take(count)).is_some() {
+            return (count, None);
         }
         let ages = if cached.again { &self.again } else { &self.new };
         ages.touch(&cached.used);
-        Some(piece)
+        (count, Some(piece))
     }
 
     /// Keeps whole blocks in place of what was kept of any of them.

@@ -1,6 +1,7 @@
 //! The runs of blocks in the cache of data, by their blocks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use buffer::Piece;
 use smallvec::SmallVec;
@@ -22,7 +23,7 @@ pub struct Cached {
 
 impl Cached {
     /// The block behind the run.
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.first + self.bytes.len() as u64 / BLOCK
     }
 }
@@ -58,6 +59,18 @@ impl CachedRuns {
             let (_, place) = self.longer.range(..=block).next_back()?;
             self.get(*place).is_some_and(|cached| block < cached.end()).then_some(*place)
         })
+    }
+
+    /// The first of these blocks that a run has, and that run.
+    pub fn first_of(&self, blocks: Range<u64>) -> Option<(u64, Place)> {
+        if let Some(place) = self.find(blocks.start) {
+            return Some((blocks.start, place));
+        }
+        let longer = self.longer.range(blocks.clone()).next().map(|(first, place)| (*first, *place));
+        let end = longer.map_or(blocks.end, |(first, _)| first);
+        let single = |block| Some((block, Place(self.singles.get(block)?)));
+        let no_singles = self.singles.len() == 0;
+        (blocks.start + 1..if no_singles { 0 } else { end }).find_map(single).or(longer)
     }
 
     /// The runs that have a block from `first` on before `end`.
@@ -126,6 +139,10 @@ mod tests {
             let overlaps = |&(a, b): &(u64, u64)| a < first + count && b > first;
             let mut expected: Vec<u64> =
                 list.iter().filter(|run| overlaps(run)).map(|(first, _)| *first).collect();
+            let there = (first..first + count)
+                .find_map(|block| Some((block, list.iter().find(|(a, b)| (*a..*b).contains(&block))?.0)));
+            let found = runs.first_of(first..first + count);
+            assert_eq!(found.map(|(block, place)| (block, runs.get(place).unwrap().first)), there);
             let within = runs.within(first, first + count);
             let mut found: Vec<u64> = within.iter().map(|place| runs.get(*place).unwrap().first).collect();
             expected.sort_unstable();

@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::slice;
 
 use buffer::Piece;
 use store::{CollectionId, Compressed, ObjectGap, StoreError, keys};
@@ -54,6 +56,16 @@ impl Contents {
     pub fn deferred(&self, block: u64) -> Option<Piece> {
         let deferred = self.deferred.get(&block).or_else(|| self.frozen.get(&block));
         deferred.cloned().or_else(|| self.writing.get(block))
+    }
+
+    /// The first of these blocks that is not in its place.
+    pub fn first_deferred(&self, blocks: Range<u64>) -> Option<u64> {
+        let first =
+            |deferred: &BTreeMap<u64, Piece>| deferred.range(blocks.clone()).next().map(|(block, _)| *block);
+        [first(&self.deferred), first(&self.frozen), self.writing.first_of(blocks.clone())]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
@@ -774,30 +786,31 @@ impl Context<'_> {
             return Err(Stop::Blocks(missing));
         }
         let mut out = Vec::with_capacity(slots.len());
-        for (number, slot) in slots {
-            let Some(piece) = held(slot) else { continue };
+        for slot in slots {
+            let Some(piece) = held(&slot.1) else { continue };
             let piece = piece?;
-            check_block(found.collection, &found.object, *number, slot, &piece)?;
+            check_blocks(found.collection, &found.object, slice::from_ref(slot), &piece)?;
             out.push(piece);
         }
         Ok(out)
     }
 }
 
-/// Whether a block's bytes are those that were written.
+/// Whether the bytes of blocks, one behind the other, are those that were written.
 ///
 /// # Errors
 /// They aren't.
-pub fn check_block(
+pub fn check_blocks(
     collection: CollectionId,
     object: &GHObject,
-    number: u64,
-    slot: &Slot,
+    slots: &[(u64, Slot)],
     bytes: &Piece,
 ) -> Result<(), StoreError> {
-    match bytes.crc32c(!0) == slot.crc {
-        true => Ok(()),
-        false => {
+    debug_assert_eq!(bytes.len() as u64, slots.len() as u64 * BLOCK, "bytes of {} blocks", slots.len());
+    let wrong = bytes.first_wrong_page(slots.iter().map(|(_, slot)| slot.crc));
+    match wrong.and_then(|at| slots.get(at)) {
+        None => Ok(()),
+        Some((number, _)) => {
             let object = Box::new(object.clone());
             Err(StoreError::Checksum { collection, object, offset: number * BLOCK })
         }

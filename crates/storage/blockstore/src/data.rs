@@ -184,14 +184,14 @@ fn part_of(chunk: &mut Chunk, inside: u64) -> Chunk {
     part
 }
 
-/// Bytes of an object from the blocks that are mapped, ascending; zeros between them.
-pub fn assemble(offset: u64, len: u64, blocks: impl Iterator<Item = (u64, Piece)>) -> Rope {
+/// Bytes of an object from the blocks that are mapped, ascending, each piece whole blocks; zeros between them.
+pub fn assemble(offset: u64, len: u64, runs: impl Iterator<Item = (u64, Piece)>) -> Rope {
     let end = offset + len;
     let mut out = Rope::new();
     let mut at = offset;
-    for (number, piece) in blocks {
+    for (number, piece) in runs {
         let start = number * BLOCK;
-        let (from, to) = (start.max(offset), (start + BLOCK).min(end));
+        let (from, to) = (start.max(offset), (start + piece.len() as u64).min(end));
         if from >= to {
             continue;
         }

@@ -9,7 +9,8 @@ use store::{Completion, ReadOutcome, StoreError, Token};
 
 use crate::bitmap::{Run, runs_of};
 use crate::codec::Codec;
-use crate::context::check_block;
+use crate::context::check_blocks;
+use crate::extents::cut;
 use crate::io::Io;
 use crate::layout::{BLOCK, ShardLayout};
 use crate::page::{Key, Page, PagePtr};
@@ -126,21 +127,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         requests
     }
 
-    pub(crate) fn read_data(&mut self, read: DataRead, token: Token) {
+    pub(crate) fn read_data(&mut self, mut read: DataRead, token: Token) {
         let id = self.next_read;
         self.next_read += 1;
-        let step = (self.io.request_bytes_max() / BLOCK) as usize;
-        let wanted: Vec<(usize, u64)> = read
-            .blocks
-            .iter()
-            .enumerate()
-            .filter_map(|(at, (_, slot, piece))| piece.is_none().then_some((at, slot.block)))
-            .collect();
+        cut(&mut read.extents, (self.io.request_bytes_max() / BLOCK) as usize);
         let mut requests = 0;
-        let follows = |a: &(usize, u64), b: &(usize, u64)| a.0 + 1 == b.0 && a.1 + 1 == b.1;
-        for part in wanted.chunk_by(follows).flat_map(|run| run.chunks(step)) {
-            let (at, block) = part[0];
-            let bytes = part.len() * BLOCK as usize;
+        for (at, extent) in read.extents.iter().enumerate().filter(|(_, extent)| extent.bytes.is_none()) {
+            let block = read.mapped.slots[extent.slots.start].1.block;
+            let bytes = extent.slots.len() * BLOCK as usize;
             let keeps = read.keep && self.contents.cache.keeps(block, bytes);
             let buffer = if keeps { PieceMut::to_fill(bytes) } else { PieceMut::to_receive(bytes) };
             self.io.read_into(Purpose::Read { id, at, keeps }, self.layout.block_offset(block), buffer);
@@ -237,12 +231,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             Ok(Done::Read(buffer)) => {
                 let bytes = buffer.freeze();
                 bytes.take_page_sums();
-                let parts = (0..bytes.len()).step_by(BLOCK as usize);
-                for ((_, _, piece), from) in open.read.blocks[at..].iter_mut().zip(parts) {
-                    *piece = Some(bytes.slice(from..from + BLOCK as usize));
-                }
-                let came = if keeps { Came::Kept(bytes) } else { Came::Passing { bytes: bytes.len() } };
-                open.came.extend(open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, came)));
+                let came =
+                    if keeps { Came::Kept(bytes.clone()) } else { Came::Passing { bytes: bytes.len() } };
+                let extent = &mut open.read.extents[at];
+                extent.bytes = Some(bytes);
+                open.came.push((open.read.mapped.slots[extent.slots.start].1.block, came));
             }
             Ok(_) => {}
             Err(error) => open.error = Some(error),
@@ -291,9 +284,11 @@ fn page_of(ptr: &PagePtr, runs: Vec<Option<Piece>>, error: Option<DeviceError>) 
 
 /// A read's bytes, if all of them are what was written.
 fn verified(read: DataRead, codec: &Codec) -> Result<ReadOutcome, StoreError> {
-    for (number, slot, piece) in &read.blocks {
-        let bytes = piece.as_ref().ok_or_else(|| StoreError::Damaged("a block was not read".to_owned()))?;
-        check_block(read.collection, &read.object, *number, slot, bytes)?;
+    for extent in &read.extents {
+        let slots = &read.mapped.slots[extent.slots.clone()];
+        let bytes = extent.bytes.as_ref().filter(|bytes| bytes.len() == slots.len() * BLOCK as usize);
+        let bytes = bytes.ok_or_else(|| StoreError::Damaged("a block was not read".to_owned()))?;
+        check_blocks(read.collection, &read.object, slots, bytes)?;
     }
     read.finish(codec)
 }

@@ -36,6 +36,7 @@ mod commit;
 mod context;
 mod data;
 mod decoders;
+mod extents;
 mod fetch;
 mod filter;
 mod inbox;

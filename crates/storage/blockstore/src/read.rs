@@ -7,12 +7,12 @@ use store::{
 };
 use types::{EVersion, GHObject, Name};
 
-use crate::chunk::Slot;
 use crate::codec::Codec;
 use crate::context::{Context, Found, bad_blob};
 use crate::data::assemble;
+use crate::extents::{Extents, pieces};
 use crate::layout::BLOCK;
-use crate::mapped::{MappedBlob, unpacked};
+use crate::mapped::{Mapped, unpacked};
 use crate::onode::Onode;
 use crate::records::{
     Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
@@ -38,25 +38,27 @@ pub struct DataRead {
     pub object: GHObject,
     pub offset: u64,
     pub len: u64,
-    /// What is to be read, as [`crate::mapped::Mapped::slots`], and those of their bytes that are in memory.
-    pub blocks: Vec<(u64, Slot, Option<Piece>)>,
-    pub blobs: Vec<MappedBlob>,
+    pub mapped: Mapped,
+    /// Of all that is mapped.
+    pub extents: Extents,
     /// Whether what is read is kept in memory.
     pub keep: bool,
 }
 
 impl DataRead {
-    /// The bytes, once every block has its.
+    /// The bytes, once every extent has its.
     ///
     /// # Errors
     /// Compressed ones can't be decompressed.
     pub fn finish(self, codec: &Codec) -> Result<ReadOutcome, StoreError> {
-        let blocks = self.blocks.into_iter().filter_map(|(number, _, piece)| Some((number, piece?)));
-        if self.blobs.is_empty() {
-            return Ok(ReadOutcome::Data(assemble(self.offset, self.len, blocks)));
+        let Mapped { slots, blobs } = &self.mapped;
+        if blobs.is_empty() {
+            let runs = pieces(&self.extents, slots, |a, b| a + 1 == b);
+            return Ok(ReadOutcome::Data(assemble(self.offset, self.len, runs)));
         }
+        let blocks = pieces(&self.extents, slots, |_, _| false).collect();
         let bad = |blob| bad_blob(self.collection, &self.object, blob);
-        let contents = unpacked(&self.blobs, blocks.collect(), codec).map_err(bad)?;
+        let contents = unpacked(blobs, blocks, codec).map_err(bad)?;
         Ok(ReadOutcome::Data(assemble(self.offset, self.len, contents.into_iter())))
     }
 }
@@ -129,20 +131,10 @@ impl Context<'_> {
             return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
         }
         let mapped = self.mapped(&found.onode, offset / BLOCK, end.div_ceil(BLOCK))?;
-        let mut blocks = Vec::with_capacity(mapped.slots.len());
-        for (number, slot) in mapped.slots {
-            // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
-            let piece = match self.contents.deferred(slot.block) {
-                Some(_) => self.bytes_of(&found, &[(number, slot)])?.pop(),
-                None if verify => None,
-                None => self.contents.cache.get(slot.block, slot.crc),
-            };
-            blocks.push((number, slot, piece));
-        }
+        let extents = self.extents_of(&found, &mapped.slots, verify)?;
         let Found { collection, object, .. } = found;
-        let blobs = mapped.blobs;
-        let read = DataRead { collection, object, offset, len: end - offset, blocks, blobs, keep };
-        Ok(match read.blocks.iter().all(|(_, _, piece)| piece.is_some()) {
+        let read = DataRead { collection, object, offset, len: end - offset, mapped, extents, keep };
+        Ok(match read.extents.iter().all(|extent| extent.bytes.is_some()) {
             true => Answer::Done(read.finish(&self.packer.codec)?),
             false => Answer::Data(read),
         })

@@ -117,7 +117,7 @@ pub enum Purpose {
         first: u64,
         count: u64,
     },
-    /// Blocks of a read from this one of them on, which the cache keeps or not.
+    /// This extent of a read, which the cache keeps or not.
     Read {
         id: u64,
         at: usize,
