@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{ServerNone, Service, SessionId};
-use messages::Message;
+use messages::{Message, OsdOp};
 use monclient::Attempt;
 use msgr::{Accept, Connection, Local, ReceiveBuffer};
 use types::{EntityAddr, LogLevel, OsdId, SplitMix64, UTime, broken};
@@ -123,6 +123,16 @@ impl Messenger {
     /// The next effect for the host, in order.
     pub fn poll(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// Clients' requests that OSDs are about to be given by [`Messenger::poll`].
+    pub fn coming_ops(&self) -> impl Iterator<Item = (OsdId, &OsdOp)> {
+        self.effects.iter().filter_map(|effect| match effect {
+            Effect::Daemon(Daemon::Osd(osd), SessionEvent::Message { message: Message::OsdOp(op), .. }) => {
+                Some((*osd, &**op))
+            }
+            _ => None,
+        })
     }
 
     pub fn has_effects(&self) -> bool {

@@ -96,9 +96,16 @@ impl ConnectedNode {
         self.messenger.handle(now, event);
     }
 
+    /// Brings the memory that requests will need closer to the processor, that of all together: one after the other they would wait for
+    /// it again and again.
+    fn touch_what_comes(&mut self) {
+        self.messenger.coming_ops().for_each(|(osd, op)| self.node.touch(osd, op));
+    }
+
     /// Ends a burst of events: passes effects between daemons and messenger and begins the stores' work until no effect is
     /// left; then asks for one write for each socket.
     pub fn settle(&mut self, now: UTime, out: &mut Vec<CoreEffect>) {
+        self.touch_what_comes();
         loop {
             while let Some(effect) = self.messenger.poll() {
                 self.perform(now, effect, out);

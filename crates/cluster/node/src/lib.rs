@@ -9,7 +9,7 @@ mod connected;
 use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
-use messages::Message;
+use messages::{Message, OsdOp};
 use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
@@ -130,6 +130,15 @@ pub struct Node {
 }
 
 impl Node {
+    /// Brings closer to the processor what a client's request will need of memory here.
+    fn touch(&mut self, osd: OsdId, op: &OsdOp) {
+        // It was removed, or the object's shard is on another core: the request is not handled here.
+        let Some(slot) = self.osds.get_mut(&osd) else { return };
+        if let Some(store) = slot.osd.touch(op).and_then(|shard| slot.stores.get(shard)) {
+            store.touch(op.hash);
+        }
+    }
+
     /// A node without daemons.
     pub fn new() -> Self {
         Self::default()

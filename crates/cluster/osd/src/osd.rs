@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use messages::OsdOp;
 use store::StoreShard;
 use types::{Epoch, SpgId, UTime};
 
@@ -147,6 +148,14 @@ impl Osd {
         }
         self.inbox = inbox;
         debug_assert_eq!(self.check(), Ok(()));
+    }
+
+    /// Brings closer to the processor what a request will need of a PG's memory. Returns the shard of its object, if it is here.
+    pub fn touch(&self, op: &OsdOp) -> Option<StoreShard> {
+        let place = self.gate.as_ref()?.place_of(&op.pgid)?;
+        let shard = self.shards.iter().find(|shard| shard.id() == place.shard)?;
+        shard.touch(place.slot, op.hash);
+        Some(place.shard)
     }
 
     fn has_work(&self) -> bool {

@@ -76,6 +76,11 @@ impl Pg {
         }
     }
 
+    /// Brings closer to the processor what there is of objects with this hash.
+    pub fn touch(&self, hash: u32) {
+        self.objects.touch(hash);
+    }
+
     fn begin(&mut self, client: ClientOp, out: &mut Out<'_>) {
         let (session, tid) = (client.session, client.op.tid);
         if let Some(reason) = self.why_drop(&client) {

@@ -5,6 +5,7 @@
 //! durable. Invariant: while `writing`, `readers` is 0 but for readers of a copy (see `copy`); a context that anything refers to is never evicted.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use hashbrown::HashTable;
 use ops::{ObjectState, OpClass};
@@ -19,7 +20,20 @@ const EVICTION_STEPS_MAX: usize = 64;
 
 /// An object context's place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct ObjectSlot(usize);
+pub(crate) struct ObjectSlot(u32);
+
+impl ObjectSlot {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a context is found. It has the name's hash: neither a search nor a table that grows looks at other contexts.
+#[derive(Debug)]
+struct Place {
+    hash: u32,
+    slot: ObjectSlot,
+}
 
 /// What is known of the object.
 // Nearly every context is `Yes`: a box would only cost.
@@ -114,7 +128,7 @@ fn take<T>(queue: &mut VecDeque<T>) -> Option<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     /// By the names' hashes.
-    places: HashTable<ObjectSlot>,
+    places: HashTable<Place>,
     slots: Slab<Object>,
     /// Those not seen to be used twice, the oldest first. Invariant: exactly the contexts with `is_new`.
     once: VecDeque<ObjectSlot>,
@@ -126,10 +140,6 @@ pub(crate) struct Objects {
 fn spread(hash: u32) -> u64 {
     let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15_f39c_c060;
     product as u64 ^ (product >> 64) as u64
-}
-
-fn spread_of(slots: &Slab<Object>, slot: ObjectSlot) -> u64 {
-    slots.get(slot.0).map_or(0, |object| spread(object.oid.hash))
 }
 
 impl Objects {
@@ -153,31 +163,45 @@ impl Objects {
             recent: false,
             is_new: true,
         };
-        let slot = ObjectSlot(self.slots.insert(object));
-        let slots = &self.slots;
-        self.places.insert_unique(spread(oid.hash), slot, |of| spread_of(slots, *of));
+        // No memory has 2^32 contexts.
+        let slot = ObjectSlot(self.slots.insert(object) as u32);
+        let place = Place { hash: oid.hash, slot };
+        self.places.insert_unique(spread(oid.hash), place, |of| spread(of.hash));
         self.once.push_back(slot);
         slot
     }
 
+    /// Brings closer to the processor the contexts of objects with this hash.
+    pub fn touch(&self, hash: u32) {
+        let found = self.places.find(spread(hash), |place| place.hash == hash);
+        let Some(object) = found.and_then(|place| self.get(place.slot)) else { return };
+        // A field of each line of memory that most requests look at.
+        black_box((object.oid.name.as_bytes().first().copied(), object.readers, object.recent));
+        if let Loaded::Yes(ObjectState { info, .. }) = &object.loaded {
+            black_box((info.size, info.user_version, info.watchers.len()));
+        }
+    }
+
     fn find(&self, oid: &HObject) -> Option<ObjectSlot> {
-        let is_it = |slot: &ObjectSlot| self.get(*slot).is_some_and(|object| object.oid == *oid);
-        self.places.find(spread(oid.hash), is_it).copied()
+        let is_it = |place: &Place| {
+            place.hash == oid.hash && self.get(place.slot).is_some_and(|object| object.oid == *oid)
+        };
+        self.places.find(spread(oid.hash), is_it).map(|place| place.slot)
     }
 
     /// A context.
     pub fn get(&self, slot: ObjectSlot) -> Option<&Object> {
-        self.slots.get(slot.0)
+        self.slots.get(slot.index())
     }
 
     /// A context, to change.
     pub fn get_mut(&mut self, slot: ObjectSlot) -> Option<&mut Object> {
-        self.slots.get_mut(slot.0)
+        self.slots.get_mut(slot.index())
     }
 
     /// All contexts with their places.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectSlot, &Object)> {
-        self.slots.iter().map(|(at, object)| (ObjectSlot(at), object))
+        self.slots.iter().map(|(at, object)| (ObjectSlot(at as u32), object))
     }
 
     /// All contexts.
@@ -231,7 +255,7 @@ impl Objects {
     /// The hand looks at the next context.
     fn move_hand(&mut self) {
         self.hand = if self.hand + 1 < self.slots.places() { self.hand + 1 } else { 0 };
-        let hand = ObjectSlot(self.hand);
+        let hand = ObjectSlot(self.hand as u32);
         // A free slot.
         let Some(object) = self.get_mut(hand) else { return };
         if !object.is_new && object.is_idle() && !std::mem::take(&mut object.recent) {
@@ -241,7 +265,7 @@ impl Objects {
 
     /// Forgets what is idle, and everything that waits (used when an interval ends).
     pub fn reset(&mut self) {
-        for slot in (0..self.slots.places()).map(ObjectSlot) {
+        for slot in (0..self.slots.places() as u32).map(ObjectSlot) {
             // A free slot.
             let Some(object) = self.get_mut(slot) else { continue };
             object.queue.clear();
@@ -257,7 +281,7 @@ impl Objects {
             }
         }
         let slots = &self.slots;
-        self.once.retain(|slot| slots.get(slot.0).is_some());
+        self.once.retain(|slot| slots.get(slot.index()).is_some());
     }
 
     /// The first of the table's invariants that does not hold.
@@ -272,8 +296,8 @@ impl Objects {
 
     /// Of a context that is in [`Objects::once`] the caller has taken it out, or does.
     fn remove(&mut self, slot: ObjectSlot) {
-        if let Some(object) = self.slots.remove(slot.0) {
-            if let Ok(place) = self.places.find_entry(spread(object.oid.hash), |of| *of == slot) {
+        if let Some(object) = self.slots.remove(slot.index()) {
+            if let Ok(place) = self.places.find_entry(spread(object.oid.hash), |of| of.slot == slot) {
                 place.remove();
             }
         }
@@ -315,6 +339,18 @@ mod tests {
         objects.slot(&oid(kept[3]));
         objects.evict(2);
         assert!(objects.find(&oid(kept[3])).is_some() && objects.find(&oid(100)).is_some());
+    }
+
+    #[test]
+    fn what_is_touched_is_not_used() {
+        let mut objects = Objects::default();
+        (0..8).for_each(|n| {
+            objects.slot(&oid(n));
+        });
+        (0..20).for_each(|hash| objects.touch(hash));
+        assert_eq!(objects.len(), 8, "it makes no context");
+        objects.evict_once(0);
+        assert_eq!(objects.len(), 0, "it keeps none");
     }
 
     #[test]

@@ -142,6 +142,10 @@ impl ObjectStore for BlockFileShard {
         result
     }
 
+    fn touch(&mut self, hash: u32) {
+        self.store.touch(hash);
+    }
+
     fn acknowledge(&mut self, refused: Token) {
         self.store.acknowledge(refused);
     }

@@ -2,6 +2,7 @@
 //! tree for nothing.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 
 use buffer::Piece;
 use store::{CollectionId, keys};
@@ -123,6 +124,17 @@ impl Recent {
         set.0[way].entry.as_ref().map(|entry| &entry.onode)
     }
 
+    /// Brings closer to the processor the onodes of objects with this hash.
+    pub fn touch(&self, hash: u32) {
+        let hash = hash.reverse_bits();
+        // There is no onode yet.
+        let Some(set) = self.onodes.get(self.set(hash)) else { return };
+        let entries = set.0.iter().filter(|way| way.hash == hash).filter_map(|way| way.entry.as_deref());
+        for entry in entries {
+            black_box((entry.object.hobj.name.as_bytes().first().copied(), entry.onode.first().copied()));
+        }
+    }
+
     pub fn note_onode(&mut self, space: u64, object: GHObject, onode: Piece) {
         if names_bytes(&object) > NAMES_MAX {
             return;
@@ -232,6 +244,9 @@ mod tests {
         recent.note_onode(1, a.clone(), onode(4));
         assert_eq!(recent.onode(1, &a), Some(&onode(4)));
         assert_eq!((recent.onode(2, &a), recent.onode(1, &same_hash)), (None, None));
+        recent.touch(7);
+        recent.touch(8);
+        assert_eq!(recent.onode(1, &a), Some(&onode(4)));
         // Others of the same hash, and the same object of another space, change nothing.
         let mut clone = a.clone();
         clone.hobj.snap = SnapId(9);

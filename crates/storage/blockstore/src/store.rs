@@ -496,6 +496,10 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
         }
     }
 
+    fn touch(&mut self, hash: u32) {
+        self.tables.recent.get_mut().touch(hash);
+    }
+
     fn acknowledge(&mut self, refused: Token) {
         // It completes nothing: what turns have begun goes on without another one.
         let unbegun = self.unbegun;

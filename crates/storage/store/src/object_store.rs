@@ -111,6 +111,9 @@ pub trait ObjectStore {
     /// about what is stored.
     fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
 
+    /// Brings closer to the processor what memory has of objects with this hash. Nothing else comes of it.
+    fn touch(&mut self, _hash: u32) {}
+
     /// Says that the caller has undone what it built upon the refused transaction `refused`: its collections take
     /// transactions again. It counts for what is queued after it. A token that closes nothing is ignored: it does not
     /// count for a later refusal with that token.
@@ -170,6 +173,10 @@ macro_rules! pass_on {
             request: &$crate::ReadRequest,
         ) -> Option<Result<$crate::ReadOutcome, $crate::StoreError>> {
             $store.peek(request)
+        }
+
+        fn touch(&mut $self, hash: u32) {
+            $store.touch(hash);
         }
 
         fn acknowledge(&mut $self, refused: $crate::Token) {

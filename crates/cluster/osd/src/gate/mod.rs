@@ -50,6 +50,10 @@ impl Gate {
         Self { core, sessions: Sessions::new(limits), routes, wanted_beyond: Epoch(0) }
     }
 
+    pub(crate) fn place_of(&self, pgid: &SpgId) -> Option<PgPlace> {
+        self.routes.pgs.get(pgid).map(|route| route.place)
+    }
+
     /// Messages and bytes held.
     pub(crate) fn held(&self) -> (u64, u64) {
         self.sessions.held()

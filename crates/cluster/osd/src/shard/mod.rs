@@ -434,6 +434,13 @@ impl Shard {
         self.run_queue(now, out);
     }
 
+    /// See [`Pg::touch`].
+    pub(crate) fn touch(&self, slot: PgSlot, hash: u32) {
+        if let Some(entry) = self.pgs.get(slot) {
+            entry.pg.touch(hash);
+        }
+    }
+
     /// Works the operation queue off.
     fn run_queue(&mut self, now: UTime, out: &mut Out) {
         while let Some(QueuedOp { slot, op, times }) = self.queue.next() {
