@@ -78,8 +78,17 @@ impl Loading {
     fn load<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
         if store.damage.is_some() {
             // Nothing will be written: no one needs to know what is free.
-            if let Err(stop @ Stop::Pages(_)) = load_stranded(store) {
-                return Err(stop);
+            match load_stranded(store) {
+                Ok(()) => {}
+                Err(Stop::Error(error)) => {
+                    let what = format!(
+                        "shard {}: the last changes of pages that can't be read are left out, since their notes can't be read, \
+                         either: {error}",
+                        store.names.1
+                    );
+                    store.damage.get_or_insert_default().push(what);
+                }
+                Err(stop) => return Err(stop),
             }
             std::mem::take(&mut self.batches).into_iter().for_each(|batch| show(store, batch));
             store.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));

@@ -170,6 +170,35 @@ fn appends_to_a_log_whose_leaf_is_bad_stop_no_checkpoint_and_are_there_when_it_i
     }
 }
 
+#[test]
+fn an_opening_in_spite_of_damage_says_that_it_leaves_stranded_changes_out() {
+    let (factory, disks) = filled(Options::default());
+    assert!(!damage(&disks, 3, RECORDS).is_empty());
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| {
+        append(t, 3, RECORDS + 1, 0);
+        t.touch(pg(0), &object(0, RECORDS + 1))
+    });
+    let disks = closed(&factory, h);
+    let said = |disks: &SimDisks| {
+        let opened = factory.open_damaged(disks).unwrap_or_else(|e| panic!("what can be read is: {e}"));
+        let (changes, damage) = (opened.store.stranded_changes(), opened.store.damage().unwrap_or_default());
+        (changes, damage.join("\n"))
+    };
+    assert_eq!(said(&disks), (1, String::new()));
+    let [(one, _), (other, _)] = &blocks_with(&disks, &NOTE)[..] else { panic!("the note is in two places") };
+    disks.flip_bit(DeviceId::Data, one + 9, 1);
+    assert_eq!(said(&disks), (1, String::new()), "one of them is enough");
+    disks.flip_bit(DeviceId::Data, other + 9, 1);
+    let (changes, damage) = said(&disks);
+    assert_eq!(changes, 0);
+    assert!(
+        damage.contains("shard 0: the last changes of pages that can't be read are left out"),
+        "{damage}"
+    );
+    assert!(factory.try_open(&disks).is_err(), "no one serves without them");
+}
+
 /// The tree's last leaf is the one that would have the notes.
 #[test]
 fn the_last_leaf_may_be_the_bad_one() {
