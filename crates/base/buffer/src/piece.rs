@@ -460,15 +460,9 @@ impl Piece {
     /// The first page whose crc32c (seed -1) is not the expected one, or that the piece does not have whole. What is known of the
     /// pages is not taken again.
     pub fn first_wrong_page(&self, mut expected: impl Iterator<Item = u32>) -> Option<usize> {
-        let known = self.known_pages();
-        let sum = |at| match known.get(at) {
-            Some(known) => Some(*known),
-            // Of one page it may be known as that of the whole.
-            None if self.len() == ALIGN && at == 0 => Some(self.crc32c(!0)),
-            None => self.chunks_exact(ALIGN).nth(at).map(|page| crc32c(!0, page)),
-        };
-        let mut at = 0..;
-        expected.position(|expected| at.next().and_then(sum) != Some(expected))
+        let sums = self.page_checksums();
+        let mut sums = sums.iter();
+        expected.position(|expected| sums.next() != Some(&expected))
     }
 
     /// The checksums of the piece's whole pages; empty unless all are known.

@@ -97,9 +97,18 @@ impl ConnectedNode {
     }
 
     /// Brings the memory that requests will need closer to the processor, that of all together: one after the other they would wait for
-    /// it again and again.
+    /// it again and again. One alone would wait as long here.
     fn touch_what_comes(&mut self) {
-        self.messenger.coming_ops().for_each(|(osd, op)| self.node.touch(osd, op));
+        if self.messenger.coming_ops().nth(1).is_some() {
+            self.messenger.coming_ops().for_each(|(osd, op)| self.node.touch(osd, |of| of.touch(op)));
+        }
+    }
+
+    /// The same for what another core is about to hand in.
+    pub fn touch_parts<'a>(&mut self, messages: impl Iterator<Item = (OsdId, &'a PartMessage)> + Clone) {
+        if messages.clone().nth(1).is_some() {
+            messages.for_each(|(osd, message)| self.node.touch(osd, |of| of.touch_for(message)));
+        }
     }
 
     /// Ends a burst of events: passes effects between daemons and messenger and begins the stores' work until no effect is

@@ -9,11 +9,11 @@ mod connected;
 use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
-use messages::{Message, OsdOp};
+use messages::Message;
 use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
-use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores};
+use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores, Touched};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
 use types::{EntityAddrVec, Errno, OsdId, UTime, broken};
 
@@ -130,18 +130,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// Brings closer to the processor what a client's request will need of memory here.
-    fn touch(&mut self, osd: OsdId, op: &OsdOp) {
-        // It was removed, or the object's shard is on another core: the request is not handled here.
-        let Some(slot) = self.osds.get_mut(&osd) else { return };
-        if let Some(store) = slot.osd.touch(op).and_then(|shard| slot.stores.get(shard)) {
-            store.touch(op.hash);
-        }
-    }
-
     /// A node without daemons.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Brings closer to the processor what a request will need of an OSD's memory here. `touch` does it for the OSD, and says what
+    /// follows of its stores.
+    fn touch(&mut self, osd: OsdId, touch: impl FnOnce(&Osd) -> Option<Touched>) {
+        // It was removed: it is given nothing.
+        let Some(slot) = self.osds.get_mut(&osd) else { return };
+        let Some(Touched { shard, hash }) = touch(&slot.osd) else { return };
+        if let Some(store) = slot.stores.get(shard) {
+            store.touch(hash);
+        }
     }
 
     /// Adds the monitor.

@@ -27,6 +27,6 @@ pub use event::{OsdEffect, OsdEvent, Surroundings};
 pub use memory::MemoryShares;
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::Osd;
-pub use parts::{CoreId, PartMessage, Placement, Stores};
+pub use parts::{CoreId, PartMessage, Placement, Stores, Touched};
 pub use salvage::{Salvaged, salvage};
 pub use types::LogLevel;

@@ -9,7 +9,7 @@ use types::{Epoch, SpgId, UTime};
 
 use crate::control::{Control, OsdPhase};
 use crate::gate::Gate;
-use crate::parts::{Out, Stores, To, ToControl};
+use crate::parts::{Out, PartMessage, PgPlace, Stores, To, ToControl, ToShard, Touched};
 use crate::shard::Shard;
 use crate::{CoreId, OsdConfig, OsdEffect, OsdEvent, Placement};
 
@@ -150,12 +150,24 @@ impl Osd {
         debug_assert_eq!(self.check(), Ok(()));
     }
 
-    /// Brings closer to the processor what a request will need of a PG's memory. Returns the shard of its object, if it is here.
-    pub fn touch(&self, op: &OsdOp) -> Option<StoreShard> {
-        let place = self.gate.as_ref()?.place_of(&op.pgid)?;
-        let shard = self.shards.iter().find(|shard| shard.id() == place.shard)?;
-        shard.touch(place.slot, op.hash);
-        Some(place.shard)
+    /// Brings closer to the processor what a request will need of a PG's memory. `None`: it is on another core, or not there.
+    pub fn touch(&self, op: &OsdOp) -> Option<Touched> {
+        self.touch_at(self.gate.as_ref()?.place_of(&op.pgid)?, op.hash)
+    }
+
+    /// The same for a message that may bring one from another core.
+    pub fn touch_for(&self, message: &PartMessage) -> Option<Touched> {
+        match &message.0 {
+            To::Shard(shard, ToShard::Request { slot, op, .. }) => {
+                self.touch_at(PgPlace { shard: *shard, slot: *slot }, op.op.hash)
+            }
+            _ => None,
+        }
+    }
+
+    fn touch_at(&self, PgPlace { shard, slot }: PgPlace, hash: u32) -> Option<Touched> {
+        self.shards.iter().find(|of| of.id() == shard)?.touch(slot, hash);
+        Some(Touched { shard, hash })
     }
 
     fn has_work(&self) -> bool {

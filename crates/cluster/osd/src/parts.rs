@@ -109,6 +109,13 @@ impl<P: Peek + ?Sized> Stores for P {
     }
 }
 
+/// Which of a store's objects a request will want that is about to come: those with this hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touched {
+    pub shard: StoreShard,
+    pub hash: u32,
+}
+
 /// A message from one part of an OSD to another, as it goes from core to core.
 #[derive(Debug)]
 pub struct PartMessage(pub(crate) To);

@@ -171,15 +171,16 @@ impl Objects {
         slot
     }
 
-    /// Brings closer to the processor the contexts of objects with this hash.
-    pub fn touch(&self, hash: u32) {
+    /// Brings closer to the processor the context of an object with this hash. Whether there is one.
+    pub fn touch(&self, hash: u32) -> bool {
         let found = self.places.find(spread(hash), |place| place.hash == hash);
-        let Some(object) = found.and_then(|place| self.get(place.slot)) else { return };
+        let Some(object) = found.and_then(|place| self.get(place.slot)) else { return false };
         // A field of each line of memory that most requests look at.
         black_box((object.oid.name.as_bytes().first().copied(), object.readers, object.recent));
         if let Loaded::Yes(ObjectState { info, .. }) = &object.loaded {
             black_box((info.size, info.user_version, info.watchers.len()));
         }
+        true
     }
 
     fn find(&self, oid: &HObject) -> Option<ObjectSlot> {
@@ -347,7 +348,10 @@ mod tests {
         (0..8).for_each(|n| {
             objects.slot(&oid(n));
         });
-        (0..20).for_each(|hash| objects.touch(hash));
+        assert_eq!(
+            (0..20).filter(|hash| objects.touch(*hash)).collect::<Vec<_>>(),
+            (0..8).collect::<Vec<_>>()
+        );
         assert_eq!(objects.len(), 8, "it makes no context");
         objects.evict_once(0);
         assert_eq!(objects.len(), 0, "it keeps none");

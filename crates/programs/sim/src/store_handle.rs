@@ -233,6 +233,10 @@ impl ObjectStore for StoreHandle {
         self.get().peek(request)
     }
 
+    fn touch(&mut self, hash: u32) {
+        self.get().touch(hash);
+    }
+
     fn acknowledge(&mut self, refused: Token) {
         self.get().acknowledge(refused);
     }

@@ -161,6 +161,10 @@ impl Core {
         let now = self.now();
         let mut effects = self.effects.take();
         let mut node = self.node.borrow_mut();
+        node.touch_parts(messages.iter().filter_map(|message| match message {
+            CrossCore::Part(osd, message) => Some((*osd, message)),
+            CrossCore::Peer(_) | CrossCore::Endpoint(_) => None,
+        }));
         for message in messages {
             match message {
                 CrossCore::Part(osd, message) => {

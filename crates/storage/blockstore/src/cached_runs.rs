@@ -66,6 +66,9 @@ impl CachedRuns {
         if let Some(place) = self.find(blocks.start) {
             return Some((blocks.start, place));
         }
+        if blocks.end - blocks.start == 1 {
+            return None;
+        }
         let longer = self.longer.range(blocks.clone()).next().map(|(first, place)| (*first, *place));
         let end = longer.map_or(blocks.end, |(first, _)| first);
         let single = |block| Some((block, Place(self.singles.get(block)?)));

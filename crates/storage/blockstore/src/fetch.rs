@@ -52,15 +52,9 @@ pub struct OpenRead {
     token: Token,
     read: DataRead,
     requests: usize,
-    /// What came, by its first block, and whether the cache keeps it.
-    came: Vec<(u64, Came)>,
+    /// The extents that came, and whether the cache keeps each.
+    came: Vec<(usize, bool)>,
     error: Option<DeviceError>,
-}
-
-/// Bytes that a read brought, to be kept by the cache or not.
-enum Came {
-    Kept(Piece),
-    Passing { bytes: usize },
 }
 
 impl<Q: DeviceQueue> BlockStore<Q> {
@@ -231,11 +225,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             Ok(Done::Read(buffer)) => {
                 let bytes = buffer.freeze();
                 bytes.take_page_sums();
-                let came =
-                    if keeps { Came::Kept(bytes.clone()) } else { Came::Passing { bytes: bytes.len() } };
-                let extent = &mut open.read.extents[at];
-                extent.bytes = Some(bytes);
-                open.came.push((open.read.mapped.slots[extent.slots.start].1.block, came));
+                open.read.extents[at].bytes = Some(bytes);
+                open.came.push((at, keeps));
             }
             Ok(_) => {}
             Err(error) => open.error = Some(error),
@@ -245,21 +236,27 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         let Some(OpenRead { token, read, error, came, .. }) = self.reads.remove(&id) else { return };
-        let keep = read.keep;
         let result = match error {
             Some(error) => Err(read_error("read", &error)),
             None if self.io.planted.is(Bug::ReadsAreUnchecked) => read.finish(&self.packer.codec),
-            None => verified(read, &self.packer.codec),
+            None => verified(&read, &self.packer.codec),
         };
-        if keep && result.is_ok() {
-            for (first, came) in came {
-                match came {
-                    Came::Kept(bytes) => self.contents.cache.insert(first, bytes),
-                    Came::Passing { bytes } => self.contents.cache.pass(first, bytes),
-                }
-            }
+        if read.keep && result.is_ok() {
+            self.cache_read(read, came);
         }
         self.ready.push(Completion::Read { token, result });
+    }
+
+    /// Gives the cache what came of a read, or tells it of what it does not keep.
+    fn cache_read(&mut self, mut read: DataRead, came: Vec<(usize, bool)>) {
+        for (at, keeps) in came {
+            let extent = &mut read.extents[at];
+            let first = read.mapped.slots[extent.slots.start].1.block;
+            match extent.bytes.take() {
+                Some(bytes) if keeps => self.contents.cache.insert(first, bytes),
+                bytes => self.contents.cache.pass(first, bytes.map_or(0, |bytes| bytes.len())),
+            }
+        }
     }
 }
 
@@ -283,7 +280,7 @@ fn page_of(ptr: &PagePtr, runs: Vec<Option<Piece>>, error: Option<DeviceError>) 
 }
 
 /// A read's bytes, if all of them are what was written.
-fn verified(read: DataRead, codec: &Codec) -> Result<ReadOutcome, StoreError> {
+fn verified(read: &DataRead, codec: &Codec) -> Result<ReadOutcome, StoreError> {
     for extent in &read.extents {
         let slots = &read.mapped.slots[extent.slots.clone()];
         let bytes = extent.bytes.as_ref().filter(|bytes| bytes.len() == slots.len() * BLOCK as usize);

@@ -50,13 +50,13 @@ impl DataRead {
     ///
     /// # Errors
     /// Compressed ones can't be decompressed.
-    pub fn finish(self, codec: &Codec) -> Result<ReadOutcome, StoreError> {
+    pub fn finish(&self, codec: &Codec) -> Result<ReadOutcome, StoreError> {
         let Mapped { slots, blobs } = &self.mapped;
         if blobs.is_empty() {
-            let runs = pieces(&self.extents, slots, |a, b| a + 1 == b);
+            let runs = pieces(&self.extents, slots, true);
             return Ok(ReadOutcome::Data(assemble(self.offset, self.len, runs)));
         }
-        let blocks = pieces(&self.extents, slots, |_, _| false).collect();
+        let blocks = pieces(&self.extents, slots, false).collect();
         let bad = |blob| bad_blob(self.collection, &self.object, blob);
         let contents = unpacked(blobs, blocks, codec).map_err(bad)?;
         Ok(ReadOutcome::Data(assemble(self.offset, self.len, contents.into_iter())))
