@@ -172,6 +172,10 @@ def main():
     parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")
     parser.add_argument("--store-gib", type=int, default=10,
                         help="the size of a store's file that is written whole; Ceph's OSD removes pools so slowly that `store` may need 20 [10]")
+    parser.add_argument("--size", action="append", choices=measure_store.SIZES,
+                        help="objects that `store` writes and reads, several times if wanted [all]")
+    parser.add_argument("--in-flight", action="append", type=int,
+                        help="requests that `store` has under way, several times if wanted [1, 16 and 256]")
     parser.add_argument("--rate", type=int, default=600, help="writes a second of `latency`, to each system [600]")
     parser.add_argument("--json", help="a file for every single result")
     options = parser.parse_args()

@@ -42,8 +42,8 @@ def store(make, options):
             system.up(kind, 1, whole=kind == "durable")
         rows += [disk(options.seconds)]
         for number in range(options.rounds):
-            for size in SIZES:
-                for depth in DEPTHS:
+            for size in options.size or SIZES:
+                for depth in options.in_flight or DEPTHS:
                     touch_memory()
                     for system, _ in systems if number % 2 == 0 else systems[::-1]:
                         rows += one_pool(system, f"bench{number}x{size}x{depth}", size, depth, options.seconds)
