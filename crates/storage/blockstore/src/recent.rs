@@ -127,7 +127,7 @@ impl Recent {
     /// Brings closer to the processor the onodes of objects with this hash. Returns how many there are.
     pub fn touch(&self, hash: u32) -> usize {
         let hash = hash.reverse_bits();
-        // There is no onode yet.
+        // The store has noted no onode yet.
         let Some(set) = self.onodes.get(self.set(hash)) else { return 0 };
         let entries = set.0.iter().filter(|way| way.hash == hash).filter_map(|way| way.entry.as_deref());
         let each = |entry: &Entry| {
