@@ -127,7 +127,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         cut(&mut read.extents, (self.io.request_bytes_max() / BLOCK) as usize);
         let mut requests = 0;
         for (at, extent) in read.extents.iter().enumerate().filter(|(_, extent)| extent.bytes.is_none()) {
-            let block = read.mapped.slots[extent.slots.start].1.block;
+            let block = read.first_block(at);
             let bytes = extent.slots.len() * BLOCK as usize;
             let keeps = read.keep && self.contents.cache.keeps(block, bytes);
             let buffer = if keeps { PieceMut::to_fill(bytes) } else { PieceMut::to_receive(bytes) };
@@ -250,11 +250,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Gives the cache what came of a read, or tells it of what it does not keep.
     fn cache_read(&mut self, mut read: DataRead, came: Vec<(usize, bool)>) {
         for (at, keeps) in came {
+            let first = read.first_block(at);
             let extent = &mut read.extents[at];
-            let first = read.mapped.slots[extent.slots.start].1.block;
             match extent.bytes.take() {
                 Some(bytes) if keeps => self.contents.cache.insert(first, bytes),
-                bytes => self.contents.cache.pass(first, bytes.map_or(0, |bytes| bytes.len())),
+                _ => self.contents.cache.pass(first, extent.slots.len() * BLOCK as usize),
             }
         }
     }

@@ -46,6 +46,11 @@ pub struct DataRead {
 }
 
 impl DataRead {
+    /// The first block of the shard of one of its extents.
+    pub fn first_block(&self, at: usize) -> u64 {
+        self.mapped.slots[self.extents[at].slots.start].1.block
+    }
+
     /// The bytes, once every extent has its.
     ///
     /// # Errors
