@@ -4,9 +4,9 @@ use buffer::{Piece, Rope};
 use encoding::{DecodeError, Decoder, Encoder};
 
 use crate::bitmap::Run;
+use crate::layer::Layer;
 use crate::layout::{BLOCK, Counters};
 use crate::page::{Key, get_runs, put_runs};
-use crate::tree::Layer;
 
 /// Changes of the tables and of blocks that happen together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -75,7 +75,7 @@ impl Batch {
             let there: bool = d.get()?;
             // A copy: the record's memory is not kept for small values.
             let value = Piece::copy_from(d.blob("value of a batch")?);
-            changes.insert(key, there.then_some(value));
+            changes.insert(key.into(), there.then_some(value));
         }
         let count = d.count(8 + BLOCK as usize, "blocks of a batch")?;
         let blocks = (0..count).map(|_| d.get()).collect::<Result<Vec<u64>, _>>()?;
@@ -91,6 +91,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::layer_of;
 
     #[test]
     fn batches_follow_one_another_and_cut_ones_are_refused() {
@@ -99,9 +100,10 @@ mod tests {
             allocated: vec![Run { start: 4, count: 2 }],
             freed: vec![],
             deferred: vec![(4, Piece::from(vec![7; BLOCK as usize]))],
-            changes: [(1, Some(Piece::copy_from(b"v"))), (2, None)]
-                .map(|(key, change)| (Key::from_slice(&[key]), change))
-                .into(),
+            changes: layer_of(
+                [(1, Some(Piece::copy_from(b"v"))), (2, None)]
+                    .map(|(key, change)| (Key::from_slice(&[key]), change)),
+            ),
         };
         let mut rope = batch.encode();
         rope.append(Batch::default().encode());

@@ -11,6 +11,7 @@ use types::PoolId;
 use crate::ENTRY_BYTES;
 use crate::block_uses::{BlockUses, Uses};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
+use crate::layer::Layer;
 use crate::layout::BLOCK;
 use crate::one_place::Copies;
 use crate::onode::{Home, Inline, Onode, OwnKeys};
@@ -22,7 +23,7 @@ use crate::records::{
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
 use crate::store::BlockStore;
-use crate::tree::{Gap, Layer};
+use crate::tree::Gap;
 
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";

@@ -184,7 +184,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         for (region, bytes) in self.space.take_dirty() {
-            self.tables.insert(bitmap_key(region), bytes.map(Piece::from));
+            self.tables.insert(bitmap_key(region).into(), bytes.map(Piece::from));
         }
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),

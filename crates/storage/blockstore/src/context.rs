@@ -15,6 +15,7 @@ use crate::bitmap::{Run, runs_of};
 use crate::block_runs::{BlockMap, BlockSet};
 use crate::cache::DataCache;
 use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot};
+use crate::layer::Layer;
 use crate::layout::{BLOCK, Counters};
 use crate::mapped::BadBlob;
 use crate::onode::Onode;
@@ -28,7 +29,7 @@ use crate::records::{
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Gap, Layer, Merged, Tables};
+use crate::tree::{Gap, Merged, Tables};
 use crate::vacancies::LISTED_MAX;
 
 /// Contents of blocks in memory.
@@ -256,7 +257,7 @@ impl<'a> Context<'a> {
             match (before == Compressed::default(), after == Compressed::default()) {
                 (true, true) => continue,
                 (true, false) => self.put_new(key, value),
-                (false, false) => drop(self.top.insert(key, Some(value))),
+                (false, false) => drop(self.top.insert(key.into(), Some(value))),
                 (false, true) => self.delete_known(key, &value),
             }
             noted.push((pool, after));
@@ -300,20 +301,20 @@ impl<'a> Context<'a> {
         let Some(old_bytes) = old_bytes else { return self.put_new(key, value) };
         self.counters.metadata_bytes =
             (self.counters.metadata_bytes + value.len() as u64).saturating_sub(old_bytes as u64);
-        self.top.insert(key, Some(value));
+        self.top.insert(key.into(), Some(value));
     }
 
     /// Sets a key that is not there.
     pub fn put_new(&mut self, key: Key, value: Piece) {
         self.counters.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
-        self.top.insert(key, Some(value));
+        self.top.insert(key.into(), Some(value));
     }
 
     /// Removes a key whose value is known.
     pub fn delete_known(&mut self, key: Key, value: &Piece) {
         let bytes = ENTRY_BYTES + (key.len() + value.len()) as u64;
         self.counters.metadata_bytes = self.counters.metadata_bytes.saturating_sub(bytes);
-        self.top.insert(key, None);
+        self.top.insert(key.into(), None);
     }
 
     pub fn delete(&mut self, key: Key) -> Attempt<()> {

@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::bitmap::{Bitmap, REGION_BYTES, Run};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
 use crate::codec::Codec;
+use crate::layer::layer_of;
 use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::onode::{Home, Inline, Onode};
 use crate::packer::{decode_counted, encode_counted};
@@ -107,7 +108,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         allocated: runs.clone(),
         freed: runs,
         deferred: vec![(5, Piece::from(vec![1; BLOCK as usize]))],
-        changes: keys.into_iter().zip([Some(Piece::copy_from(b"v")), None]).collect(),
+        changes: layer_of(keys.into_iter().zip([Some(Piece::copy_from(b"v")), None])),
     };
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
     let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into_iter().collect();

@@ -28,6 +28,7 @@ pub fn spread(number: u64) -> u64 {
 /// Bits of a number of keys; one without bits lets all keys pass.
 #[derive(Debug, Default)]
 pub struct Filter {
+    /// A power of two of them, or none.
     words: Vec<u64>,
 }
 
@@ -38,21 +39,25 @@ impl Filter {
         Self { words: vec![0; words] }
     }
 
-    /// The words and bits of a key.
-    fn places(&self, KeyHash(hash): KeyHash) -> [(usize, u64); 2] {
-        [hash as u32, (hash >> 32) as u32]
-            .map(|half| (half as usize / 64 % self.words.len(), 1 << (half % 64)))
+    /// The word of a key and its bits there: both in one, so that a search has one miss of the processor's caches.
+    fn place(&self, KeyHash(hash): KeyHash) -> (usize, u64) {
+        let bits = 1 << (hash % 64) | 1 << (hash / 64 % 64);
+        ((hash >> 32) as usize & (self.words.len() - 1), bits)
     }
 
     pub fn note(&mut self, key: KeyHash) {
         if !self.words.is_empty() {
-            self.places(key).into_iter().for_each(|(word, bit)| self.words[word] |= bit);
+            let (word, bits) = self.place(key);
+            self.words[word] |= bits;
         }
     }
 
     /// Whether the layer may have the key; if not, it has not.
     pub fn may_have(&self, key: KeyHash) -> bool {
-        self.words.is_empty() || self.places(key).into_iter().all(|(word, bit)| self.words[word] & bit != 0)
+        self.words.is_empty() || {
+            let (word, bits) = self.place(key);
+            self.words[word] & bits == bits
+        }
     }
 }
 

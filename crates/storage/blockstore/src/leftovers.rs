@@ -5,9 +5,9 @@ use std::vec;
 
 use buffer::Piece;
 
-use crate::page::{Key, PagePtr};
+use crate::layer::{Layer, LayerKey};
+use crate::page::PagePtr;
 use crate::pages::Pages;
-use crate::tree::Layer;
 
 /// Entries of each kind that a turn gives back at least: about as long as a few operations take.
 const ENTRIES_PER_TURN: usize = 512;
@@ -20,7 +20,7 @@ const PART_PER_TURN: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    changes: VecDeque<btree_map::IntoIter<Key, Option<Piece>>>,
+    changes: VecDeque<btree_map::IntoIter<LayerKey, Option<Piece>>>,
     /// Memory of the layers in `changes`, bytes, until each has gone.
     bytes: VecDeque<u64>,
     blocks: VecDeque<btree_map::IntoIter<u64, Piece>>,

@@ -41,6 +41,7 @@ mod fetch;
 mod filter;
 mod inbox;
 mod io;
+mod layer;
 mod layout;
 mod leftovers;
 mod load;

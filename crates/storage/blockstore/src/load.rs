@@ -8,6 +8,7 @@ use types::UTime;
 
 use crate::batch::Batch;
 use crate::context::NOTHING_FETCHED;
+use crate::layer::Layer;
 use crate::layout::features;
 use crate::open::OpenError;
 use crate::packer::{decode_counted, pool_of};
@@ -15,7 +16,6 @@ use crate::page::{Key, PagePtr};
 use crate::records::{region_of, table};
 use crate::stop::{Attempt, Stop, damaged};
 use crate::store::BlockStore;
-use crate::tree::Layer;
 
 /// Pages that are read together.
 const PAGES_AT_ONCE: usize = 64;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use blockdev::DeviceQueue;
 
+use crate::layer::Layer;
 use crate::page::{Key, PagePtr};
 use crate::stop::Stop;
 use crate::store::BlockStore;
 use crate::stranded::NOTES;
-use crate::tree::Layer;
 
 /// Those of the tree as it is: the lowest key of each.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             match self.tables.next(&Layer::new(), &low, None) {
                 // Checkpoints write all notes of stranded changes.
                 Ok(Some((key, _))) if key.as_slice() >= &NOTES[..] => {}
-                Ok(Some((key, value))) => self.tables.add(key, Some(value)),
+                Ok(Some((key, value))) => self.tables.add(key.into(), Some(value)),
                 Err(Stop::Pages(pages)) => missing.extend(pages),
                 // Nothing is left below it, or what is can't be read: a checkpoint that changes it says so.
                 Ok(None) | Err(_) => {}

@@ -205,13 +205,14 @@ mod tests {
 
     use super::*;
     use crate::bitmap::Run;
+    use crate::layer::{Layer, layer_of};
     use crate::page::{Entries, encode_page};
     use crate::pass::Pass;
     use crate::ranges::Ranges;
     use crate::records::table;
     use crate::space::Space;
     use crate::stranded::{NOTES, Rest};
-    use crate::tree::{Layer, Tables, Tree};
+    use crate::tree::{Tables, Tree};
 
     const KEYS: u64 = 3000;
 
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn a_replaced_leaf_that_can_t_be_read_is_a_gap_behind_those_that_stand_for_it() {
         let mut store = Store::new();
-        store.tables.apply((0..KEYS).map(|n| (key(n), Some(Piece::copy_from(&[1; 100])))).collect());
+        store.tables.apply(layer_of((0..KEYS).map(|n| (key(n), Some(Piece::copy_from(&[1; 100]))))));
         store.tables.freeze();
         let (mut pass, mut rest) = (Pass::new(false), None);
         store.tables.tree = loop {
@@ -379,7 +380,7 @@ mod tests {
                         Some(value) => drop(model.insert(key(n), value.clone())),
                         None => drop(model.remove(&key(n))),
                     }
-                    store.tables.apply([(key(n), value)].into());
+                    store.tables.apply(layer_of([(key(n), value)]));
                 }
                 store.tables.freeze();
                 let bad = random.one_in(3).then(|| store.some_leaf(&mut random)).flatten();

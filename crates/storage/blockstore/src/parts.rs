@@ -224,6 +224,7 @@ mod tests {
     use types::{GHObject, HObject, PoolId};
 
     use super::*;
+    use crate::layer::layer_of;
     use crate::records::table;
     use crate::test_store::{checked, rest, store};
 
@@ -288,7 +289,7 @@ mod tests {
             let number = store.counters.next_number - 1;
             let key = Inline::Info.key(number);
             store.counters.metadata_bytes += crate::ENTRY_BYTES + (key.len() + 1) as u64;
-            store.tables.apply([(key, Some(vec![3].into()))].into());
+            store.tables.apply(layer_of([(key, Some(vec![3].into()))]));
             let (_, problems) = checked(&mut store);
             let what =
                 if has_keys { "has a key of its attribute _" } else { "its onode says that it has none" };

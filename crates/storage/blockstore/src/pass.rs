@@ -12,6 +12,7 @@ use std::sync::Arc;
 use buffer::{Piece, crc32c};
 use store::StoreError;
 
+use crate::layer::Layer;
 use crate::layout::BLOCK;
 use crate::page::{Entries, Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page};
 use crate::pages::Pages;
@@ -19,7 +20,7 @@ use crate::records::{is_for_opening, is_vital};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::stranded::NOTES;
-use crate::tree::{Gap, Layer, Tree};
+use crate::tree::{Gap, Tree};
 
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
@@ -31,7 +32,7 @@ const STEP_BYTES_MAX: usize = 2 * PAGE_BYTES_MAX;
 const STEP_CHANGES_MAX: usize = 512;
 
 fn next_change<'a>(changes: &'a Layer, from: &[u8]) -> Option<&'a Key> {
-    changes.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next().map(|(key, _)| key)
+    changes.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next().map(|(key, _)| key.key())
 }
 
 /// Entries that are to become pages.
@@ -303,7 +304,7 @@ impl Pass {
         let may_stand = self.gathered.is_none() && self.level == 0 && tree.levels() > 1;
         let replaced = (may_stand && !self.has_notes && self.stranded.is_empty()).then(|| old.clone());
         self.old.push(old);
-        self.above.insert(at.clone(), None);
+        self.above.insert(at.clone().into(), None);
         Ok(Next::Page(Merge { page: Some(found.page), entry: 0, at, high, replaced }))
     }
 
@@ -400,7 +401,7 @@ impl Pass {
     ) -> Attempt<()> {
         let ptr = self.write_page(&gathered.entries, count, pages, space)?;
         let low = gathered.drop_first(self.level, count);
-        self.above.insert(low.clone(), Some(ptr.encode().into()));
+        self.above.insert(low.clone().into(), Some(ptr.encode().into()));
         gathered.pages.push((low, ptr));
         Ok(())
     }
@@ -469,6 +470,7 @@ mod tests {
     use types::SplitMix64;
 
     use super::*;
+    use crate::layer::layer_of;
     use crate::page::entry_bytes;
     use crate::ranges::Ranges;
     use crate::tree::Tables;
@@ -532,8 +534,8 @@ mod tests {
         let mut space = Space::new(&Ranges::one(0, 50_000));
         let keys = (0..20_000_u64).map(|n| Key::from_slice(&n.to_be_bytes()));
         // All that belong to a tree's first page, and then removals of the keys between them, which yield nothing.
-        let there: Layer = keys.clone().map(|key| (key, Some(Piece::copy_from(&[1; 100])))).collect();
-        let absent: Layer = keys.map(|key| (store::keys::joined(&key, &[0]), None)).collect();
+        let there = layer_of(keys.clone().map(|key| (key, Some(Piece::copy_from(&[1; 100])))));
+        let absent = layer_of(keys.map(|key| (store::keys::joined(&key, &[0]), None)));
         for (changes, steps_min) in [(there, 100), (absent, 20_000 / STEP_CHANGES_MAX)] {
             tables.apply(changes);
             tables.freeze();
@@ -563,11 +565,11 @@ mod tests {
                 (Tables::default(), BTreeMap::new(), Space::new(&Ranges::one(0, 50_000)));
             let key = |n: u64, rest: &[u8]| store::keys::joined(&n.to_be_bytes(), rest);
             let value = |len: usize| Some(Piece::from(vec![1; len]));
-            tables.apply((0..entries).map(|n| (key(n, &[]), value(value_bytes))).collect());
+            tables.apply(layer_of((0..entries).map(|n| (key(n, &[]), value(value_bytes)))));
             write(&mut tables, &mut disk, &mut space, false);
             let tree_blocks = space.taken_blocks();
             // One change in each page, which is full.
-            tables.apply((0..entries).step_by(step).map(|n| (key(n, &[1]), value(20))).collect());
+            tables.apply(layer_of((0..entries).step_by(step).map(|n| (key(n, &[1]), value(20)))));
             let most = tree_blocks
                 + crate::capacity::change_blocks(tree_blocks, tables.active_bytes, tables.active().len());
             tables.freeze();
@@ -598,13 +600,13 @@ mod tests {
             key.resize(3_000, 9);
             key
         };
-        let all: Layer = (0..400).map(|n| (key(n), Some(Piece::copy_from(&[1; 5_000])))).collect();
+        let all = layer_of((0..400).map(|n| (key(n), Some(Piece::copy_from(&[1; 5_000])))));
         tables.apply(all);
         write(&mut tables, &mut disk, &mut space, false);
         for _ in 0..60 {
             for _ in 0..8 {
                 let value = random.one_in(2).then(|| Piece::copy_from(&[2; 5_000]));
-                tables.apply([(key(random.below(400)), value)].into());
+                tables.apply(layer_of([(key(random.below(400)), value)]));
             }
             write(&mut tables, &mut disk, &mut space, true);
             let mut level = tables.tree.levels();
@@ -641,7 +643,7 @@ mod tests {
                     let large = random.one_in(100);
                     let value = vec![round as u8; random.below(if large { 30_000 } else { 200 }) as usize];
                     let value = (grows || random.one_in(6)).then_some(value);
-                    tables.apply([(key.clone(), value.clone().map(Piece::from))].into());
+                    tables.apply(layer_of([(key.clone(), value.clone().map(Piece::from))]));
                     match value {
                         Some(value) => drop(model.insert(key, value)),
                         None => drop(model.remove(&key)),
@@ -651,7 +653,7 @@ mod tests {
                     write(&mut tables, &mut disk, &mut space, random.one_in(2));
                 }
                 if round == 39 {
-                    let all: Layer = model.keys().map(|key| (key.clone(), None)).collect();
+                    let all = layer_of(model.keys().map(|key| (key.clone(), None)));
                     tables.apply(all);
                     write(&mut tables, &mut disk, &mut space, true);
                     model.clear();

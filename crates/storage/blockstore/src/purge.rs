@@ -9,11 +9,11 @@ use store::keys;
 use crate::context::{Context, NOTHING_FETCHED};
 use crate::fetch::Waiter;
 use crate::inbox::Waits;
+use crate::layer::Layer;
 use crate::page::Key;
 use crate::records::{Dead, dead_key, number_of, part_key, table};
 use crate::stop::{Attempt, Stop, damaged};
 use crate::store::BlockStore;
-use crate::tree::Layer;
 
 /// Keys that one step removes at most, and after how many bytes of keys it ends.
 const KEYS_PER_STEP: usize = 512;

@@ -120,6 +120,7 @@ mod tests {
 
     use super::*;
     use crate::bitmap::runs_of;
+    use crate::layer::layer_of;
     use crate::records::{Part, part_key};
     use crate::test_store::{checked, rest, store};
 
@@ -145,7 +146,7 @@ mod tests {
         let wrong = Counts([(0, 9)].into()).encode();
         store.tables.apply([(counts[0].clone(), Some(wrong)), (counts[1].clone(), None)].into());
         let orphan = part_key(500, Part::Attr, b"name");
-        store.tables.apply([(orphan, Some(Piece::copy_from(b"value")))].into());
+        store.tables.apply(layer_of([(orphan, Some(Piece::copy_from(b"value")))]));
 
         let (checker, problems) = checked(&mut store);
         assert!(problems.len() > 4, "{problems:?}");

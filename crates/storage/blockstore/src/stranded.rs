@@ -11,11 +11,12 @@ use blockdev::DeviceQueue;
 use buffer::Piece;
 use store::StoreError;
 
+use crate::layer::{CHANGE_MEMORY, Layer, LayerKey};
 use crate::page::Key;
 use crate::records::{key, table};
 use crate::stop::{Attempt, damaged};
 use crate::store::BlockStore;
-use crate::tree::{CHANGE_MEMORY, Gap, Layer, Tables};
+use crate::tree::{Gap, Tables};
 
 /// Of the memory for changes, the part that stranded ones may take: the store stops where there are more.
 const SHARE: u64 = 4;
@@ -49,7 +50,7 @@ fn within<'a>(
     layer: Option<&'a Layer>,
     low: &'a [u8],
     high: Option<&'a [u8]>,
-) -> impl Iterator<Item = (&'a Key, &'a Option<Piece>)> {
+) -> impl Iterator<Item = (&'a LayerKey, &'a Option<Piece>)> {
     let end = high.map_or(&NOTES[..], |high| high.min(&NOTES));
     let range = (Bound::Included(low), Bound::Excluded(end));
     layer.filter(|_| low < end).into_iter().flat_map(move |layer| layer.range::<[u8], _>(range))
@@ -76,8 +77,8 @@ impl Tables {
             for (key, change) in within(self.frozen.as_ref(), &gap.low, gap.high.as_deref()) {
                 let (note, value) = note(key, change.as_ref());
                 bytes += CHANGE_MEMORY + (note.len() + value.len()) as u64;
-                rest.changes.insert(note, Some(value));
-                rest.keys.insert(key.clone());
+                rest.changes.insert(note.into(), Some(value));
+                rest.keys.insert(key.key().clone());
             }
             if bytes > bytes_max {
                 return Err(match error {
@@ -89,7 +90,7 @@ impl Tables {
             }
         }
         for over in self.stranded.difference(&rest.keys) {
-            rest.changes.insert(key(table::STRANDED, over), None);
+            rest.changes.insert(key(table::STRANDED, over).into(), None);
         }
         let others = within(self.frozen.as_ref(), at, None);
         rest.changes.extend(others.map(|(key, change)| (key.clone(), change.clone())));
@@ -100,7 +101,7 @@ impl Tables {
     pub fn keep_stranded(&mut self, keys: BTreeSet<Key>) {
         for key in keys.iter().filter(|key| !self.active().contains_key(*key)).cloned().collect::<Vec<_>>() {
             if let Some(change) = self.frozen.as_ref().and_then(|frozen| frozen.get(&key)).cloned() {
-                self.add(key, change);
+                self.add(key.into(), change);
             }
         }
         self.stranded = keys;
@@ -114,7 +115,7 @@ impl Tables {
         let notes = self.range(&Layer::new(), &NOTES, None)?;
         let changes: Vec<_> = notes.iter().map(|(key, value)| noted(key, value)).collect::<Attempt<_>>()?;
         self.stranded = changes.iter().map(|(key, _)| key.clone()).collect();
-        changes.into_iter().for_each(|(key, change)| self.add(key, change));
+        changes.into_iter().for_each(|(key, change)| self.add(key.into(), change));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The tree as of the last checkpoint, and the layers of changes above it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use buffer::Piece;
 use store::StoreError;
 
 use crate::filter::{Filter, KeyHash};
+use crate::layer::{CHANGE_BYTES, CHANGE_MEMORY, Changes, Layer, LayerKey};
 use crate::page::{Key, Page, PagePtr};
 use crate::pages::Pages;
 use crate::recent::Recent;
@@ -17,18 +18,6 @@ use crate::stop::{Attempt, Stop, damaged};
 
 /// Leaves that a scan reads at once.
 const PAGES_AHEAD: usize = 32;
-
-/// Changes of keys: `None` removes.
-pub type Layer = BTreeMap<Key, Option<Piece>>;
-
-/// Some of them in order.
-type Changes<'a> = btree_map::Range<'a, Key, Option<Piece>>;
-
-/// Bytes of memory that a change takes beside its key and value.
-pub const CHANGE_MEMORY: u64 = 160;
-
-/// Bytes of memory that a change takes in all, about.
-const CHANGE_BYTES: u64 = 256;
 
 /// The tree on the device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -299,11 +288,12 @@ impl Merged<'_> {
                 .flatten()
                 .map(|(key, _)| key)
                 .filter(|key| self.end.is_none_or(|end| key.as_slice() < end));
-            let keys = self.layers.iter_mut().flatten().filter_map(|layer| layer.peek().map(|(key, _)| *key));
+            let keys =
+                self.layers.iter_mut().flatten().filter_map(|layer| layer.peek().map(|(key, _)| key.key()));
             let Some(key) = keys.chain(tree_key).min().cloned() else { return Ok(None) };
             let mut value: Option<Option<Piece>> = None;
             for layer in self.layers.iter_mut().flatten() {
-                if let Some((_, change)) = layer.next_if(|(other, _)| **other == key) {
+                if let Some((_, change)) = layer.next_if(|(other, _)| *other.key() == key) {
                     value = value.or_else(|| Some(change.clone()));
                 }
             }
@@ -485,7 +475,7 @@ impl Tables {
     }
 
     /// Puts a change on top that nothing is to be told of.
-    pub fn add(&mut self, key: Key, value: Option<Piece>) {
+    pub fn add(&mut self, key: LayerKey, value: Option<Piece>) {
         let key_bytes = key.len();
         let bytes = |value: &Option<Piece>| {
             CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
@@ -497,7 +487,7 @@ impl Tables {
     }
 
     /// Adds a change that is not counted. Returns what there was of its key.
-    pub fn insert(&mut self, key: Key, value: Option<Piece>) -> Option<Option<Piece>> {
+    pub fn insert(&mut self, key: LayerKey, value: Option<Piece>) -> Option<Option<Piece>> {
         self.in_active.note(KeyHash::of(&key));
         self.active.insert(key, value)
     }
@@ -535,12 +525,13 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::layer_of;
 
     #[test]
     fn a_range_has_what_is_found_key_by_key() {
         let layer = |step: usize, gone: usize, value: u8| -> Layer {
             let change = |n: usize| (n % gone != 0).then(|| Piece::copy_from(&[value]));
-            (0..60).step_by(step).map(|n| (Key::from_slice(&[1, n as u8]), change(n))).collect()
+            layer_of((0..60).step_by(step).map(|n| (Key::from_slice(&[1, n as u8]), change(n))))
         };
         let mut tables = Tables::default();
         tables.filter(1 << 20);
