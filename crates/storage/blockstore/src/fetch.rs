@@ -28,7 +28,7 @@ pub enum Waiter {
 /// A page that is being read.
 #[derive(Default)]
 pub struct PageRead {
-    runs: Vec<Option<Piece>>,
+    parts: Vec<Option<Piece>>,
     error: Option<DeviceError>,
     waiters: Vec<Waiter>,
     what: PageOrCopy,
@@ -82,8 +82,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let io = &mut self.io;
         let (layout, generation) = (&self.layout, self.generation);
         self.page_reads.entry(ptr).or_insert_with_key(|ptr| {
-            read_runs(io, layout, ptr, &ptr.runs);
-            PageRead { runs: vec![None; ptr.runs.len()], generation, ..PageRead::default() }
+            let parts = read_runs(io, layout, ptr, &ptr.runs);
+            PageRead { parts, generation, ..PageRead::default() }
         })
     }
 
@@ -91,10 +91,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// done.
     pub(crate) fn check_copies(&mut self, pages: impl IntoIterator<Item = (PagePtr, Key)>) {
         for (ptr, low) in pages {
-            read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
-            let runs = vec![None; ptr.copy.len()];
+            let parts = read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
             let what = PageOrCopy::CopyToCheck(low);
-            let old = self.page_reads.insert(ptr, PageRead { runs, what, ..PageRead::default() });
+            let old = self.page_reads.insert(ptr, PageRead { parts, what, ..PageRead::default() });
             debug_assert!(old.is_none(), "a page is read for one purpose at a time");
         }
     }
@@ -146,7 +145,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 Purpose::Group => self.on_group(result),
                 Purpose::Beside(number) => self.on_beside(number, result),
                 Purpose::Checkpoint => self.on_checkpoint(result),
-                Purpose::Page(ptr, run) => self.on_page(ptr, run, result),
+                Purpose::Page(ptr, part) => self.on_page(ptr, part, result),
                 Purpose::Fetch { waiter, first, count } => self.on_fetched(waiter, first, count, result),
                 Purpose::Read { id, at, keeps } => self.on_read(id, at, keeps, result),
                 Purpose::Discard(run) => self.on_discarded(run),
@@ -156,30 +155,29 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         any
     }
 
-    fn on_page(&mut self, ptr: PagePtr, run: usize, result: Result<Done, DeviceError>) {
+    fn on_page(&mut self, ptr: PagePtr, part: usize, result: Result<Done, DeviceError>) {
         // It stays until the last of its requests is answered, and each is answered once.
         let Some(page) = self.page_reads.get_mut(&ptr) else { return };
         match result {
-            Ok(Done::Read(buffer)) => page.runs[run] = Some(buffer.freeze()),
+            Ok(Done::Read(buffer)) => page.parts[part] = Some(buffer.freeze()),
             Ok(_) => {}
             Err(error) => {
-                page.runs[run] = Some(Piece::empty());
+                page.parts[part] = Some(Piece::empty());
                 page.error = Some(error);
             }
         }
-        if page.runs.iter().any(Option::is_none) {
+        if page.parts.iter().any(Option::is_none) {
             return;
         }
         let Some(read) = self.page_reads.remove(&ptr) else { return };
-        let PageRead { runs, error, waiters, what, generation } = read;
-        match (page_of(&ptr, runs, error), what) {
+        let PageRead { parts, error, waiters, what, generation } = read;
+        match (page_of(&ptr, parts, error), what) {
             (Ok(_), PageOrCopy::CopyToCheck(_)) => {}
             (Err(_), PageOrCopy::CopyToCheck(low)) => self.one_place.note(ptr, low),
             (Err(_), PageOrCopy::Page) if !ptr.copy.is_empty() => {
-                read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
-                let runs = vec![None; ptr.copy.len()];
+                let parts = read_runs(&mut self.io, &self.layout, &ptr, &ptr.copy);
                 let what = PageOrCopy::CopyInstead;
-                self.page_reads.insert(ptr, PageRead { runs, error: None, waiters, what, generation });
+                self.page_reads.insert(ptr, PageRead { parts, error: None, waiters, what, generation });
                 return;
             }
             (Ok(page), what) => {
@@ -260,21 +258,34 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 }
 
-/// Asks for a page, or for its copy.
-fn read_runs<Q: DeviceQueue>(io: &mut Io<Q, Purpose>, layout: &ShardLayout, ptr: &PagePtr, runs: &[Run]) {
-    for (number, run) in runs.iter().enumerate() {
+/// Asks for a page, or for its copy, in parts that the device takes: a page with one long value, or with long keys, is longer than a
+/// request may be. Returns a place for each part.
+fn read_runs<Q: DeviceQueue>(
+    io: &mut Io<Q, Purpose>,
+    layout: &ShardLayout,
+    ptr: &PagePtr,
+    runs: &[Run],
+) -> Vec<Option<Piece>> {
+    let mut parts = Vec::with_capacity(runs.len());
+    let step = io.request_bytes_max();
+    for run in runs {
         let (offset, bytes) = (layout.block_offset(run.start), u64::from(run.count) * BLOCK);
-        io.read(Purpose::Page(ptr.clone(), number), offset, bytes as usize);
+        for at in (0..bytes).step_by(step as usize) {
+            let purpose = Purpose::Page(ptr.clone(), parts.len());
+            io.read(purpose, offset + at, (bytes - at).min(step) as usize);
+            parts.push(None);
+        }
     }
+    parts
 }
 
-/// What was read of a page, in its pieces.
-fn page_of(ptr: &PagePtr, runs: Vec<Option<Piece>>, error: Option<DeviceError>) -> Result<Page, StoreError> {
+/// What was read of a page, in its parts.
+fn page_of(ptr: &PagePtr, parts: Vec<Option<Piece>>, error: Option<DeviceError>) -> Result<Page, StoreError> {
     if let Some(error) = error {
         return Err(read_error("read of a page", &error));
     }
     let mut bytes = Rope::new();
-    runs.into_iter().flatten().for_each(|run| bytes.push(run));
+    parts.into_iter().flatten().for_each(|part| bytes.push(part));
     Page::read(ptr, &bytes.to_piece())
         .map_err(|error| StoreError::Damaged(format!("a page of the tree: {error}")))
 }

@@ -109,7 +109,7 @@ pub enum Purpose {
     /// What lies beside the log of the group with this number.
     Beside(u64),
     Checkpoint,
-    /// A run of a page of the tree, by its number.
+    /// A part of a page of the tree, by its number.
     Page(PagePtr, usize),
     /// Blocks for a request that waits.
     Fetch {

@@ -3,7 +3,7 @@
 use crate::common::{Sim, Simulated, check};
 use blockstore::Options;
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, ObjectChange, Transaction};
+use store::{AttrChoice, CollectionId, ObjectChange, ReadOutcome, ReadRequest, Transaction};
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
 fn pg(seed: u32) -> CollectionId {
@@ -56,6 +56,34 @@ fn an_object_with_more_keys_than_the_log_holds_is_removed_and_its_space_comes_ba
     let after = h.statfs();
     assert_eq!((after.data_bytes, after.metadata_bytes), (before.data_bytes, before.metadata_bytes));
     assert_eq!(h.omap(c, &other).len(), 400);
+}
+
+/// The device takes 1 MiB a request.
+#[test]
+fn entries_longer_than_a_request_are_read_back() {
+    let mut factory = factory();
+    let mut h = Harness::new(factory.fresh(256 << 20), factory.properties());
+    let (c, values, keys) = (pg(0), object("values", 1), object("keys", 2));
+    let value: Vec<u8> = (0..5 << 20).map(|n: u32| (n >> 8) as u8).collect();
+    let long = |n: u32| Name::from(format!("{n:02}{}", "k".repeat(300_000)).as_str());
+    h.commit(|t| t.create_collection(c, 0));
+    h.commit(|t| t.omap_set(c, &values, vec![("value".into(), value.clone().into())]));
+    h.commit(|t| t.set_attr(c, &values, "attr", value[..3 << 20].to_vec()));
+    // Pages above the leaves have four keys and more.
+    for n in 0..40 {
+        h.commit(|t| t.omap_set(c, &keys, vec![(long(n), vec![1].into())]));
+    }
+    let rested = rested(&factory, h);
+    let store = factory.crash(rested.abandon(), 7).expect("power can be lost");
+    let mut h = Harness::new(store, factory.properties());
+    assert!(h.omap(c, &values) == [("value".into(), value.clone().into())]);
+    let request = ReadRequest::Object { collection: c, object: values.clone(), attrs: AttrChoice::All };
+    let read = h.ask(request);
+    let Ok(ReadOutcome::Object(Some(head))) = h.result(read) else { panic!("the object can't be read") };
+    assert!(head.attrs.get(b"attr").is_some_and(|attr| attr[..] == value[..3 << 20]));
+    assert!(h.omap(c, &keys).iter().map(|(key, _)| key.clone()).eq((0..40).map(long)));
+    h.commit(|t| t.remove(c, &values).remove(c, &keys));
+    assert!(h.list(c).is_empty());
 }
 
 #[test]
