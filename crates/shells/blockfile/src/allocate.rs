@@ -50,25 +50,27 @@ impl Extensible for File {
     }
 }
 
-/// Gives the file as many of these bytes as a file system that is nearly full has at once; returns those, and how many of them it
-/// took of what is left for others, at most `of_left`. What the file had already takes nothing: which bytes that are, the store does
-/// not know when it is opened. The store has nothing in this range.
+/// Gives the file as many bytes of these ranges as a file system that is nearly full has at once; returns those, and how many of them
+/// count as taken of what is left for others, of which it gains at most `of_left`. What the file had already takes nothing: which bytes
+/// that are, the store does not know when it is opened.
+///
+/// The store has nothing in these ranges, and writes nothing there meanwhile: holes are made in them, and nowhere else.
 ///
 /// # Errors
 /// The system's; `NOSPC` also where what is free is left to others.
 pub fn allocate_most(
     file: &impl Extensible,
-    range: &Range<u64>,
+    ranges: &[Range<u64>],
     of_left: u64,
-) -> Result<(Range<u64>, u64), Errno> {
+) -> Result<(Vec<Range<u64>>, u64), Errno> {
     let step = step_of(&file.system()?);
-    let mut range = range.start..range.end.min(range.start + whole_blocks(step.unwrap_or(SMALLEST)));
+    let (mut ranges, _) = divided(ranges, whole_blocks(step.unwrap_or(SMALLEST)));
     let before = file.bytes()?;
     loop {
-        let len = range.end - range.start;
-        match file.allocate(&range) {
-            Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
-                range.end = range.start + whole_blocks(len / 2);
+        match ranges.iter().try_for_each(|range| file.allocate(range)) {
+            Err(Errno::NOSPC | Errno::DQUOT) if bytes_of(&ranges) >= 2 * SMALLEST => {
+                // Some of them may have been allocated.
+                ranges = keep_first(file, &ranges, whole_blocks(bytes_of(&ranges) / 2))?;
             }
             other => break other?,
         }
@@ -78,15 +80,37 @@ pub fn allocate_most(
         // Other stores may have asked at the same moment: each of them then gives up what is too much.
         Some(_) => (gained.saturating_sub(lacking(&file.system()?)), 0),
         None if gained > of_left => (0, 0),
-        None => (gained, gained),
+        // Also what it had: who opens the store again and again would otherwise take all, a little each time.
+        None => (gained, bytes_of(&ranges)),
     };
     if kept < gained {
-        let len = (range.end - range.start).saturating_sub(whole_blocks(gained - kept));
-        let kept = range.start..range.start + len;
-        file.punch(&(kept.end..range.end))?;
-        range = kept;
+        let len = bytes_of(&ranges).saturating_sub(whole_blocks(gained - kept));
+        ranges = keep_first(file, &ranges, len)?;
     }
-    if range.is_empty() { Err(Errno::NOSPC) } else { Ok((range, taken)) }
+    if ranges.is_empty() { Err(Errno::NOSPC) } else { Ok((ranges, taken)) }
+}
+
+pub fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// The first so many bytes of these ranges, and the others.
+fn divided(ranges: &[Range<u64>], mut bytes: u64) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for range in ranges {
+        let border = range.start + bytes.min(range.end - range.start);
+        bytes -= border - range.start;
+        first.extend((range.start < border).then_some(range.start..border));
+        rest.extend((border < range.end).then_some(border..range.end));
+    }
+    (first, rest)
+}
+
+/// Keeps the first so many bytes, and makes holes of the others.
+fn keep_first(file: &impl Extensible, ranges: &[Range<u64>], bytes: u64) -> Result<Vec<Range<u64>>, Errno> {
+    let (kept, rest) = divided(ranges, bytes);
+    rest.iter().try_for_each(|range| file.punch(range))?;
+    Ok(kept)
 }
 
 /// Bytes that a file may be given at once; `None` if what is free is left to others.
@@ -121,22 +145,39 @@ fn whole_blocks(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeSet;
 
     const BLOCK: u64 = blockstore::BLOCK;
     const MIB: u64 = 1 << 20;
 
-    /// A file system of 300 MiB, and what another file takes of it after this one asked what is free.
+    /// A file system of 300 MiB, the blocks that a file has of it, and what another file takes after this one asked what is free.
     struct Fake {
         free: Cell<u64>,
-        has: Cell<u64>,
+        has: RefCell<BTreeSet<u64>>,
         other: Cell<u64>,
+        /// Blocks that hold something.
+        in_use: BTreeSet<u64>,
     }
 
     impl Fake {
         fn new(free: u64, other: u64) -> Self {
-            Self { free: Cell::new(free), has: Cell::new(0), other: Cell::new(other) }
+            let (has, in_use) = (RefCell::default(), BTreeSet::new());
+            Self { free: Cell::new(free), has, other: Cell::new(other), in_use }
         }
+
+        fn has_bytes(&self) -> u64 {
+            self.has.borrow().len() as u64 * BLOCK
+        }
+    }
+
+    fn one(start: u64, end: u64) -> Vec<Range<u64>> {
+        std::iter::once(start..end).collect()
+    }
+
+    fn blocks(range: &Range<u64>) -> Range<u64> {
+        assert!(range.start.is_multiple_of(BLOCK) && range.end.is_multiple_of(BLOCK), "{range:?}");
+        range.start / BLOCK..range.end / BLOCK
     }
 
     impl Extensible for Fake {
@@ -158,22 +199,29 @@ mod tests {
         }
 
         fn bytes(&self) -> Result<u64, Errno> {
-            Ok(self.has.get())
+            Ok(self.has_bytes())
         }
 
         fn allocate(&self, range: &Range<u64>) -> Result<(), Errno> {
             self.free.set(self.free.get() - self.other.take());
-            let len = range.end - range.start;
-            let free = self.free.get().checked_sub(len).ok_or(Errno::NOSPC)?;
-            self.free.set(free);
-            self.has.set(self.has.get() + len);
+            for block in blocks(range) {
+                if self.has.borrow().contains(&block) {
+                    continue;
+                }
+                // What it has taken until then stays its.
+                self.free.set(self.free.get().checked_sub(BLOCK).ok_or(Errno::NOSPC)?);
+                self.has.borrow_mut().insert(block);
+            }
             Ok(())
         }
 
         fn punch(&self, range: &Range<u64>) -> Result<(), Errno> {
-            let len = range.end - range.start;
-            self.free.set(self.free.get() + len);
-            self.has.set(self.has.get() - len);
+            for block in blocks(range) {
+                assert!(!self.in_use.contains(&block), "a hole is made in block {block}, which is in use");
+                if self.has.borrow_mut().remove(&block) {
+                    self.free.set(self.free.get() + BLOCK);
+                }
+            }
             Ok(())
         }
     }
@@ -184,9 +232,19 @@ mod tests {
     #[test]
     fn a_file_alone_takes_what_is_not_left_to_others() {
         let file = Fake::new(100 * MIB, 0);
-        assert_eq!(allocate_most(&file, &(0..64 * MIB), 0), Ok((0..64 * MIB, 0)));
-        while let Ok((range, _)) = allocate_most(&file, &(0..64 * MIB), 0) {
-            assert!(range.end >= MIB && file.free.get() >= OTHERS, "{range:?}, {} free", file.free.get());
+        let mut next = 0;
+        let mut step = || {
+            let allocated = allocate_most(&file, &one(next, next + 64 * MIB), 0);
+            next = allocated.as_ref().map_or(next, |(ranges, _)| ranges[0].end);
+            allocated
+        };
+        assert_eq!(step(), Ok((one(0, 64 * MIB), 0)));
+        while let Ok((ranges, _)) = step() {
+            assert!(
+                bytes_of(&ranges) >= MIB && file.free.get() >= OTHERS,
+                "{ranges:?}, {} free",
+                file.free.get()
+            );
         }
         assert!((OTHERS..OTHERS + MIB).contains(&file.free.get()), "{} free", file.free.get());
     }
@@ -196,9 +254,9 @@ mod tests {
         // The other one takes so much that nothing, a part or all of this one's step is too much.
         for other in 0..100 {
             let file = Fake::new(100 * MIB, other * MIB);
-            let allocated = allocate_most(&file, &(0..64 * MIB), 0);
-            let has = allocated.map_or(0, |(range, _)| range.end - range.start);
-            assert_eq!(has, file.has.get(), "{other} MiB are the other's");
+            let allocated = allocate_most(&file, &[0..40 * MIB, 50 * MIB..74 * MIB], 0);
+            let has = allocated.map_or(0, |(ranges, _)| bytes_of(&ranges));
+            assert_eq!(has, file.has_bytes(), "{other} MiB are the other's");
             let least = OTHERS.min((100 - other) * MIB);
             assert!(file.free.get() >= least, "{} of {least} are free: {other} MiB", file.free.get());
         }
@@ -207,8 +265,44 @@ mod tests {
     #[test]
     fn of_what_is_left_no_more_is_taken_than_allowed() {
         let file = Fake::new(10 * MIB, 0);
-        assert_eq!(allocate_most(&file, &(0..64 * MIB), 0), Err(Errno::NOSPC));
-        assert_eq!((file.free.get(), file.has.get()), (10 * MIB, 0));
-        assert_eq!(allocate_most(&file, &(0..64 * MIB), 4 * MIB), Ok((0..MIB, MIB)));
+        assert_eq!(allocate_most(&file, &one(0, 64 * MIB), 0), Err(Errno::NOSPC));
+        assert_eq!((file.free.get(), file.has_bytes()), (10 * MIB, 0));
+        assert_eq!(allocate_most(&file, &one(0, 64 * MIB), 4 * MIB), Ok((one(0, MIB), MIB)));
+        // It has these already: for the next opening they count the same.
+        assert_eq!(allocate_most(&file, &one(0, 64 * MIB), 4 * MIB), Ok((one(0, MIB), MIB)));
+        assert_eq!(file.has_bytes(), MIB);
+    }
+
+    #[test]
+    fn no_hole_is_made_between_the_ranges() {
+        for (free, other) in
+            [(10 * MIB, 0), (20 * MIB, 0), (100 * MIB, 70 * MIB), (100 * MIB, 95 * MIB), (MIB / 2, 0)]
+        {
+            for of_left in [0, 4 * MIB] {
+                // Holes of one to four blocks between others that are in use; some that are not have bytes all the same.
+                let mut file = Fake::new(free, other);
+                let (mut ranges, mut at) = (Vec::new(), 0);
+                for n in 0..4000 {
+                    let hole = at..at + 1 + n % 4;
+                    at = hole.end + 1 + n % 7;
+                    file.in_use.extend(hole.end..at);
+                    if n % 3 == 0 {
+                        file.has.borrow_mut().extend(hole.clone());
+                    }
+                    ranges.push(hole.start * BLOCK..hole.end * BLOCK);
+                }
+                file.has.borrow_mut().extend(&file.in_use);
+                while let Ok((given, _)) = allocate_most(&file, &ranges, of_left) {
+                    let mut given_blocks = given.iter().flat_map(blocks);
+                    assert!(given_blocks.all(|block| file.has.borrow().contains(&block)), "a hole is given");
+                    let (_, rest) = divided(&ranges, bytes_of(&given));
+                    ranges = rest;
+                    if ranges.is_empty() {
+                        break;
+                    }
+                }
+                assert!(file.in_use.iter().all(|block| file.has.borrow().contains(block)));
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use blockdev::{DeviceQueue, Waker};
@@ -15,7 +16,7 @@ use blockstore::BlockStore;
 use rustix::io::Errno;
 use types::UTime;
 
-use crate::allocate::{Extensible, allocate_most};
+use crate::allocate::{Extensible, allocate_most, bytes_of};
 
 /// Bytes of a step.
 pub const STEP: u64 = 64 << 20;
@@ -35,7 +36,7 @@ const KEPT: u64 = 2 * STEP;
 /// What is given back was free for so long: a store that is written to uses blocks again and again.
 const UNUSED_FOR: Duration = Duration::from_secs(5);
 
-/// Pieces of the file that are given back at once.
+/// Pieces of the file that are allocated or given back at once.
 const PIECES: u64 = 256;
 
 /// How much of the disk an image file takes.
@@ -53,7 +54,7 @@ pub enum FileSpace {
 /// See the module's documentation.
 pub struct Growing {
     file: File,
-    under_way: Option<Receiver<Done>>,
+    under_way: Option<(Receiver<Done>, JoinHandle<()>)>,
     retry: Option<UTime>,
     /// The log has that the file can't grow.
     is_told: bool,
@@ -65,7 +66,7 @@ pub struct Growing {
 /// What a thread did to the file.
 enum Done {
     /// The store may use these bytes.
-    Allocated(Result<Range<u64>, Errno>),
+    Allocated(Result<Vec<Range<u64>>, Errno>),
     /// These were given back.
     Punched(Result<(), Errno>),
 }
@@ -95,15 +96,21 @@ impl Growing {
         store.unback_free();
         let mut wanted = if space == FileSpace::Whole { u64::MAX } else { STEP };
         let mut of_left = OF_LEFT;
-        while let Some(range) = store.lacking(wanted) {
-            match allocate_most(&file, &range, of_left) {
+        loop {
+            let lacking = store.unbacked(0, wanted, PIECES);
+            if lacking.is_empty() {
+                break;
+            }
+            let allocated = allocate_most(&file, &lacking, of_left);
+            store.returned();
+            match allocated {
                 // A full file system is no reason not to open a store: it can be read, and deleted from.
                 Err(Errno::NOSPC | Errno::DQUOT) => break,
                 Err(error) => return Err(error),
-                Ok((range, taken)) => {
-                    wanted = wanted.saturating_sub(range.end - range.start);
-                    of_left -= taken;
-                    store.provide(range);
+                Ok((ranges, taken)) => {
+                    wanted = wanted.saturating_sub(bytes_of(&ranges));
+                    of_left = of_left.saturating_sub(taken);
+                    ranges.into_iter().for_each(|range| store.provide(range));
                 }
             }
         }
@@ -134,18 +141,20 @@ impl Growing {
             return;
         }
         self.retry.take_if(|at| *at <= now);
-        let wanted =
-            (self.retry.is_none() && store.wants_to_grow(AHEAD)).then(|| store.lacking(STEP)).flatten();
-        let begun = match wanted {
-            Some(range) => self
-                .begin(move |file| Done::Allocated(allocate_most(file, &range, 0).map(|(range, _)| range))),
-            None => match self.unused(now, store) {
+        let begun = if self.retry.is_none() && store.wants_to_grow(AHEAD) {
+            let lacking = store.unbacked(0, STEP, PIECES);
+            self.begin(move |file| {
+                Done::Allocated(allocate_most(file, &lacking, 0).map(|(ranges, _)| ranges))
+            })
+        } else {
+            match self.unused(now, store) {
                 pieces if pieces.is_empty() => Ok(()),
                 pieces => self
                     .begin(move |file| Done::Punched(pieces.iter().try_for_each(|piece| file.punch(piece)))),
-            },
+            }
         };
         if let Err(error) = begun {
+            store.returned();
             tracing::warn!("the store's file can't be made to grow or shrink: {error}");
             self.retry = Some(now.after(RETRY));
             if let Some(giving) = &mut self.giving {
@@ -183,31 +192,32 @@ impl Growing {
     fn begin(&mut self, work: impl FnOnce(&File) -> Done + Send + 'static) -> std::io::Result<()> {
         let (sender, receiver) = channel();
         let (file, waker) = (self.file.try_clone()?, self.waker.clone());
-        std::thread::Builder::new().name("store-grow".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("store-grow".into()).spawn(move || {
             // The store may have been closed meanwhile.
             let _ = sender.send(work(&file));
             if let Some(wake) = waker {
                 wake();
             }
         })?;
-        self.under_way = Some(receiver);
+        self.under_way = Some((receiver, thread));
         Ok(())
     }
 
     fn take<Q: DeviceQueue>(&mut self, now: UTime, store: &mut BlockStore<Q>) {
-        let done = match self.under_way.as_ref().map(Receiver::try_recv) {
+        let done = match self.under_way.as_ref().map(|(receiver, _)| receiver.try_recv()) {
             None | Some(Err(TryRecvError::Empty)) => return,
             Some(Err(TryRecvError::Disconnected)) => Done::Allocated(Err(Errno::IO)),
             Some(Ok(done)) => done,
         };
         self.under_way = None;
+        store.returned();
         match done {
-            Done::Allocated(Ok(range)) => {
+            Done::Allocated(Ok(ranges)) => {
                 self.retry = None;
                 if std::mem::take(&mut self.is_told) {
                     tracing::info!("the store's file grows again");
                 }
-                store.provide(range);
+                ranges.into_iter().for_each(|range| store.provide(range));
             }
             Done::Allocated(Err(error)) => {
                 if !std::mem::replace(&mut self.is_told, true) {
@@ -222,5 +232,13 @@ impl Growing {
                 self.giving = None;
             }
         }
+    }
+}
+
+/// Who opens the store next must not meet holes that are still being made.
+impl Drop for Growing {
+    fn drop(&mut self) {
+        // A thread that panicked has said so.
+        self.under_way.take().map(|(_, thread)| thread.join());
     }
 }

@@ -76,24 +76,29 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     /// Takes back free blocks of about so many bytes, in runs that are worth it, and tells where they were: the owner may make
-    /// holes there. Nothing is written there before it is provided again.
+    /// holes there until it says that they are [returned](BlockStore::returned). Nothing is written there before it is provided again.
     pub fn give_back(&mut self, bytes: u64) -> Vec<Range<u64>> {
         let runs = self.space.unback_last(bytes / BLOCK, u64::from(DISCARDED_BLOCKS_MIN));
+        self.space.lend(&runs);
         self.places(runs)
     }
 
-    /// The part of the device that gives the store so many free bytes more, or as many as are left in its piece, once it is
-    /// provided.
-    pub fn lacking(&self, bytes: u64) -> Option<Range<u64>> {
-        let range = self.space.unbacked_range(bytes.div_ceil(BLOCK))?;
-        self.places([self.layout.ranges.in_one_piece(range)]).pop()
+    /// Parts of the device from this byte on, so many bytes in so many pieces at most, where the store has nothing. It writes nothing
+    /// there until the owner, who may make holes there, says that they are [returned](BlockStore::returned). Some are left for pages,
+    /// if a checkpoint might need them meanwhile.
+    pub fn unbacked(&mut self, from: u64, bytes: u64, pieces_max: u64) -> Vec<Range<u64>> {
+        let from = self.layout.ranges.block_from(from);
+        let unbacked = self.space.unbacked_blocks();
+        let for_pages = self.kept_blocks().saturating_sub(self.space.free_blocks()).min(unbacked / 2);
+        let count = bytes.div_ceil(BLOCK).min(unbacked - for_pages);
+        let runs = self.space.unbacked_runs(from, count, pieces_max);
+        self.space.lend(&runs);
+        self.places(runs)
     }
 
-    /// Parts of the device from this byte on, so many bytes in so many pieces at most, where the store has nothing and gives
-    /// out nothing.
-    pub fn unbacked(&self, from: u64, bytes: u64, pieces_max: u64) -> Vec<Range<u64>> {
-        let from = self.layout.ranges.block_from(from);
-        self.places(self.space.unbacked_runs(from, bytes / BLOCK, pieces_max))
+    /// The owner is no longer at work on the device.
+    pub fn returned(&mut self) {
+        self.space.return_lent();
     }
 
     /// The device has these bytes: what is free there is given out from now on.

@@ -1,8 +1,6 @@
 //! Where a shard's blocks are: one behind the other, and elsewhere again for each time that a store of several shards has
 //! grown.
 
-use std::ops::Range;
-
 use encoding::{DecodeError, Decoder, Encoder};
 
 use crate::layout::{BLOCK, BLOCKS_MIN, Label, SIZE_BYTES_MAX, ShardLayout, features};
@@ -77,12 +75,6 @@ impl Ranges {
     /// The numbers that are left out.
     pub fn left_out(&self) -> impl Iterator<Item = u64> {
         self.more.iter().map(|stretch| stretch.first - 1)
-    }
-
-    /// The part of these blocks that lies in one piece with the first of them.
-    pub fn in_one_piece(&self, blocks: Range<u64>) -> Range<u64> {
-        let border = self.left_out().find(|number| *number >= blocks.start);
-        blocks.start..border.map_or(blocks.end, |border| border.min(blocks.end))
     }
 
     /// The end of the last block, in bytes of the device.
@@ -293,8 +285,6 @@ mod tests {
         for border in out {
             let end = ranges.offset(border);
             assert_eq!((ranges.block_at(end), ranges.block_from(end)), (None, border + 1));
-            assert_eq!(ranges.in_one_piece(border - 3..border + 9), border - 3..border);
-            assert_eq!(ranges.in_one_piece(border + 1..border + 9), border + 1..border + 9);
         }
         assert_eq!((ranges.block_at(0), ranges.block_from(0)), (None, 0));
         assert_eq!((ranges.block_at(ranges.end()), ranges.block_from(u64::MAX)), (None, ranges.numbers()));

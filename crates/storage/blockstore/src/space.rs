@@ -42,6 +42,8 @@ pub struct Space {
     cursor: u64,
     /// Free blocks that the device may not have bytes for: they are not given out, and are in `taken`, too.
     unbacked: Bitmap,
+    /// Runs of unbacked blocks, ascending, where the device's owner is at work: it may make holes there, so that nothing may be written.
+    lent: Vec<Range<u64>>,
     /// How many numbers no block has: they are in `taken`, too, and nothing ever gives them back.
     left_out: u64,
 }
@@ -62,6 +64,7 @@ impl Space {
             leaving_blocks: 0,
             cursor: 0,
             unbacked: Bitmap::new(blocks),
+            lent: Vec::new(),
         }
     }
 
@@ -106,10 +109,14 @@ impl Space {
         all
     }
 
-    /// The shortest range from the first unbacked block on that has `count` unbacked ones, or all.
-    pub fn unbacked_range(&self, count: u64) -> Option<Range<u64>> {
-        let runs = self.unbacked_runs(0, count, u64::MAX);
-        Some(runs.first()?.start..runs.last()?.end)
+    /// Unbacked blocks are the device's owner's until [`Space::return_lent`].
+    pub fn lend(&mut self, runs: &[Range<u64>]) {
+        debug_assert!(self.lent.is_empty(), "the owner is at work in one place at a time");
+        self.lent = runs.to_vec();
+    }
+
+    pub fn return_lent(&mut self) {
+        self.lent.clear();
     }
 
     /// Runs of unbacked blocks from `from` on: up to `count` blocks in up to `runs_max` runs.
@@ -224,12 +231,20 @@ impl Space {
         Some(blocks)
     }
 
-    /// The same as runs, for pages of the tree. They may be unbacked ones: changes leave blocks for pages, so that is rare,
-    /// and a checkpoint without them would end the store.
+    /// The same as runs, for pages of the tree. They may be unbacked ones that are not lent: changes leave blocks for pages, so that
+    /// is rare, and a checkpoint without them would end the store.
     pub fn allocate_runs(&mut self, count: u64) -> Option<Vec<Run>> {
-        let lacking = count.saturating_sub(self.free_blocks());
-        for run in self.unbacked_runs(0, lacking, u64::MAX) {
-            self.back(run);
+        let (mut lacking, mut at) = (count.saturating_sub(self.free_blocks()), 0);
+        while lacking > 0 {
+            let run = self.unbacked_runs(at, lacking, 1).pop()?;
+            let lent = self.lent.iter().find(|lent| lent.end > run.start && lent.start < run.end);
+            if let Some(lent) = lent.filter(|lent| lent.start <= run.start) {
+                at = lent.end;
+                continue;
+            }
+            let end = lent.map_or(run.end, |lent| lent.start);
+            (lacking, at) = (lacking - (end - run.start), end);
+            self.back(run.start..end);
         }
         self.allocate(count).map(runs_of)
     }
@@ -330,10 +345,8 @@ mod tests {
     fn only_backed_blocks_are_given_out_but_to_pages() {
         let mut space = Space::new(&Ranges::one(0, 100));
         space.unback_all();
-        assert_eq!(
-            (space.free_blocks(), space.allocate(1), space.unbacked_range(10)),
-            (0, None, Some(0..10))
-        );
+        assert_eq!((space.free_blocks(), space.allocate(1)), (0, None));
+        assert!(space.unbacked_runs(0, 10, 9).into_iter().eq(std::iter::once(0..10)));
         space.back(0..10);
         assert_eq!(space.allocate(8), Some((0..8).collect()));
         assert_eq!((space.free_blocks(), space.allocate(3)), (2, None));
@@ -343,7 +356,10 @@ mod tests {
         space.give_back([3]);
         assert_eq!(space.allocate(1), Some(vec![3]));
         space.back(50..200);
-        assert_eq!((space.free_blocks(), space.unbacked_range(60)), (50, Some(11..50)));
+        assert!(
+            space.free_blocks() == 50
+                && space.unbacked_runs(0, 60, 9).into_iter().eq(std::iter::once(11..50))
+        );
         assert!(space.take([20]) && !space.take([20]), "a check finds data in it");
         assert_eq!((space.taken_blocks(), space.unbacked_blocks()), (12, 38));
     }
@@ -362,9 +378,26 @@ mod tests {
             [0..64, end - REGION_BLOCKS + 100..end - REGION_BLOCKS + 106]
         );
         assert_eq!(space.unbacked_runs(64, 70, 1).len(), 1);
-        // What is found in between is in use, and stays so.
-        space.back(space.unbacked_range(65).expect("there are some"));
-        assert_eq!((space.free_blocks(), space.taken_blocks()), (3 + 65, 2 * REGION_BLOCKS + 100 - 67));
+    }
+
+    #[test]
+    fn pages_pass_by_what_is_lent() {
+        let mut space = Space::new(&Ranges::one(0, 100));
+        space.unback_all();
+        space.back(0..10);
+        space.lend(&[10..20, 25..30, 32..100]);
+        // Two blocks are backed; five and two lie between what is lent.
+        assert_eq!(space.allocate(8), Some((0..8).collect()));
+        assert_eq!(
+            space.allocate_runs(8),
+            Some(vec![Run { start: 8, count: 2 }, Run { start: 20, count: 5 }, Run { start: 30, count: 1 }])
+        );
+        assert_eq!(space.allocate_runs(2), None);
+        space.return_lent();
+        assert_eq!(
+            space.allocate_runs(2),
+            Some(vec![Run { start: 31, count: 1 }, Run { start: 10, count: 1 }])
+        );
     }
 
     #[test]
