@@ -259,6 +259,11 @@ pub(crate) enum ToGate {
         place: PgPlace,
         watching: bool,
     },
+    /// A PG has sent a write of a session back for want of room, so that its shard is to hear of the session's end.
+    SentBack {
+        session: SessionId,
+        place: PgPlace,
+    },
     /// Another message for a session.
     Send {
         session: SessionId,

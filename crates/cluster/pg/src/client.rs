@@ -111,6 +111,18 @@ impl Pg {
         self.objects.evict(self.config.object_contexts_idle_max);
     }
 
+    /// Whether this PG would only drop a request, since its client sends it again by the map that the PG has.
+    pub fn drops(&self, client: &ClientOp) -> bool {
+        match self.phase {
+            Phase::Failed | Phase::Removing | Phase::Nonprimary => true,
+            // It has no map yet that would say so.
+            Phase::Loading => false,
+            Phase::Splitting | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => {
+                self.why_drop(client).is_some()
+            }
+        }
+    }
+
     /// Why the client will send the request again, and to whom it belongs. What is dropped must be what its client sends
     /// again, which depends on its release (Ceph's can_discard_op).
     fn why_drop(&self, client: &ClientOp) -> Option<&'static str> {

@@ -319,6 +319,14 @@ impl Gate {
                 }
                 None => {}
             },
+            ToGate::SentBack { session: id, place } => match self.sessions.get_mut(id) {
+                Some(session) => session.note_sent_back(place),
+                // It ended before this came: the shard does not know yet.
+                None => {
+                    let (shard, pgs) = (place.shard, vec![place.slot]);
+                    out.send_shard(shard, ToShard::SessionReset { session: id, pgs });
+                }
+            },
             ToGate::Send { session, message } => {
                 if self.sessions.get_mut(session).is_some() {
                     out.push(OsdEffect::Send { session, message: *message });

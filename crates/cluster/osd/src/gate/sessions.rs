@@ -77,6 +77,8 @@ pub(crate) struct Session {
     pub backoffs: Backoffs,
     /// The PGs that have its watches.
     watched: BTreeSet<PgPlace>,
+    /// The PGs that have sent back writes of it for want of room.
+    sent_back: BTreeSet<PgPlace>,
     /// Messages at the control part, and their bytes.
     forwarded: (u64, u64),
     /// Whether a map shuts the peer out, and which map was asked.
@@ -96,6 +98,7 @@ impl Session {
             held: Vec::new(),
             backoffs: Backoffs::default(),
             watched: BTreeSet::new(),
+            sent_back: BTreeSet::new(),
             forwarded: (0, 0),
             fenced: (Epoch(0), false),
         }
@@ -217,10 +220,16 @@ impl Session {
         };
     }
 
-    /// The PGs that have requests of the session which are not answered, or its watches, or want none of it.
+    pub(crate) fn note_sent_back(&mut self, place: PgPlace) {
+        self.sent_back.insert(place);
+    }
+
+    /// The PGs that have requests of the session which are not answered, or its watches, or want none of it, or have sent
+    /// requests back.
     pub(crate) fn places(&self) -> impl Iterator<Item = PgPlace> {
         let requests = self.held.iter().filter_map(|held| held.at);
-        requests.chain(self.watched.iter().copied()).chain(self.backoffs.places())
+        let others = self.watched.iter().chain(&self.sent_back).copied();
+        requests.chain(others).chain(self.backoffs.places())
     }
 
     /// The one of the two budgets that its requests count in.

@@ -53,6 +53,9 @@ impl Shard {
             }
         }
         if let Some(status) = entry.publish(now) {
+            if !entry.may_get_again() {
+                self.space.forget_pg(slot);
+            }
             let pgid = entry.pg.id();
             out.send_control(ToControl::PgStatus { pgid, slot, status });
         }
@@ -87,6 +90,8 @@ impl Shard {
             }
             PgEffect::AskPeer { osd, question } => out.send_control(ToControl::AskPeer { osd, question }),
             PgEffect::CancelCopy { token } => {
+                // What waits here for room would keep it from others.
+                self.copied.retain(|(of, copied, _)| (*of, *copied) != (slot, token));
                 out.send_control(ToControl::CancelCopy(CopyId { shard: self.id, slot, token }));
             }
             PgEffect::Queue { token: inner, txn } => {
@@ -130,6 +135,9 @@ impl Shard {
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {
                     entry.take_request(session, tid);
+                    if self.lacking > 0 {
+                        self.note_sent_back(slot, session, self.lacking, out);
+                    }
                     out.send_gate_of(session, ToGate::Dropped { session, place, tid });
                 }
                 log_notice(pgid, notice, out);
@@ -138,6 +146,7 @@ impl Shard {
             PgEffect::Removed => {
                 if let Some(entry) = self.pgs.remove(slot) {
                     self.contexts -= entry.contexts;
+                    self.space.forget_pg(slot);
                     self.timers.forget(slot, entry.timer);
                     self.splitting -= usize::from(entry.splits);
                     self.queued_bytes -= entry.queued.iter().map(|txn| txn.bytes).sum::<u64>();

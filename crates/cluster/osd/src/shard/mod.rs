@@ -18,7 +18,7 @@ use auth::SessionId;
 use maps::OsdMap;
 use messages::osd_op::OsdFlags;
 use messages::{OsdOpReply, PgInfoReply, PgQuestion};
-use pg::{CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
+use pg::{ClientOp, CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
 use store::{CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use telemetry::{OpTimes, Stage};
 use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
@@ -29,8 +29,8 @@ use op_queue::{OpQueue, QueuedOp};
 use pg_set::PgSet;
 pub(crate) use pg_set::{PgSlot, PgStatus};
 use pg_view::{Mapping, ancestors};
-use space::SpaceBudget;
 pub(crate) use space::full_state;
+use space::{Room, SpaceBudget};
 use stats::Collecting;
 use timers::Timers;
 pub(crate) use tracker::TrackerConfig;
@@ -71,7 +71,9 @@ enum Turn {
     Hold,
     /// A map makes its client send it again.
     Drop,
-    /// Its client asked for an error when there is too little space (FULL_TRY, FULL_FORCE).
+    /// So does a map that says that there is room for so many bytes again.
+    SendBack(u64),
+    /// It never fits, or there is too little space and its client asked for an error then (FULL_TRY, FULL_FORCE).
     NoSpace,
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Shard {
     statfs_asked: bool,
     /// What PGs copy, on its way to them: it waits for space as a write does.
     copied: VecDeque<(PgSlot, Token, CopyResult)>,
+    /// A PG is being told that there is no room for so many bytes that it copies: what it drops for that is sent back.
+    lacking: u64,
     /// Bytes of transactions that the store has not answered: they are there also when their sessions are gone.
     queued_bytes: u64,
     /// PGs that read what they keep.
@@ -129,6 +133,7 @@ impl Shard {
             space: SpaceBudget::default(),
             statfs_asked: false,
             copied: VecDeque::new(),
+            lacking: 0,
             queued_bytes: 0,
             loading: 0,
             advances: 0,
@@ -186,10 +191,12 @@ impl Shard {
                 times.reach(Stage::Queued, now);
                 self.queue.push(QueuedOp { slot, op, times });
                 self.run_queue(now, out);
+                self.ask_if_wanted(out);
             }
             ToShard::Copied { slot, token, result } => {
                 self.copied.push_back((slot, token, result));
                 self.hand_out_copied(now, out);
+                self.ask_if_wanted(out);
             }
             ToShard::PeerInfo { osd, reply } => {
                 // It was removed since it asked.
@@ -425,13 +432,23 @@ impl Shard {
         let space = ShardSpace { statfs, is_full: self.space.is_full() };
         out.send_control(ToControl::Space { shard: self.id, space });
         self.retry(now, out);
+        self.space.answer_heeded();
     }
 
     /// What held requests up may be gone.
     pub(crate) fn retry(&mut self, now: UTime, out: &mut Out) {
+        self.space.try_anew();
         self.queue.retry();
         self.hand_out_copied(now, out);
         self.run_queue(now, out);
+        self.ask_if_wanted(out);
+    }
+
+    /// Asks the store for its space if that matters now. It must not be asked amid a retry, when what waits still is not known.
+    fn ask_if_wanted(&mut self, out: &mut Out) {
+        if self.space.wants_answer() {
+            self.ask_statfs(out);
+        }
     }
 
     /// See [`Pg::touch`].
@@ -446,7 +463,7 @@ impl Shard {
         while let Some(QueuedOp { slot, op, times }) = self.queue.next() {
             let (session, tid) = (op.session, op.op.tid);
             let place = PgPlace { shard: self.id, slot };
-            match self.turn(slot, &op.op) {
+            match self.turn(slot, &op) {
                 Turn::Run => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
                         let mut record = OpRecord::new(session, op.source, times, &op.op);
@@ -457,15 +474,16 @@ impl Shard {
                 }
                 Turn::Hold => self.queue.hold(QueuedOp { slot, op, times }),
                 Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, place, tid }),
+                Turn::SendBack(bytes) => {
+                    self.note_sent_back(slot, session, bytes, out);
+                    out.send_gate_of(session, ToGate::Dropped { session, place, tid });
+                }
                 Turn::NoSpace => {
                     let epoch = self.map.as_ref().map_or(Epoch(0), |map| map.epoch);
                     let reply = Box::new(OsdOpReply::error(&op.op, Errno::ENOSPC.code(), epoch));
                     out.send_gate_of(session, ToGate::Reply { session, place, reply });
                 }
             }
-        }
-        if self.space.wants_answer() {
-            self.ask_statfs(out);
         }
     }
 
@@ -477,20 +495,23 @@ impl Shard {
             let Some(entry) = self.pgs.get(slot) else { continue };
             let pool = entry.pg.id().pg.pool;
             let bytes = result.as_ref().map_or(0, |copied| space::rounded(copied.bytes()));
-            let behind = self.store_is_behind();
-            if bytes > 0 && (behind || !self.space.take(bytes)) {
-                let full =
-                    !behind && self.space.is_full() && self.map.as_ref().is_some_and(|m| is_full(m, pool));
-                if !full {
+            let full = |map: &Option<Arc<OsdMap>>| map.as_ref().is_some_and(|map| is_full(map, pool));
+            match self.room_for(bytes) {
+                Some(Room::Taken) => {}
+                Some(Room::Never) => result = Err(Errno::ENOSPC),
+                Some(Room::Lacking) if full(&self.map) => {
+                    (result, self.lacking) = (Err(Errno::ENOSPC), bytes);
+                }
+                held => {
+                    if held.is_some() {
+                        self.space.wait(bytes, false);
+                    }
                     self.copied.push_front((slot, token, result));
                     break;
                 }
-                result = Err(Errno::ENOSPC);
             }
             self.pg_handle(now, slot, PgEvent::Copied { token, result }, out);
-        }
-        if self.space.wants_answer() {
-            self.ask_statfs(out);
+            self.lacking = 0;
         }
     }
 
@@ -499,8 +520,10 @@ impl Shard {
     /// One that lacks space waits: what is set aside for writes under way may come back. If the store says that there is
     /// really too little, the OSD reports itself full; the map then says so of the pool, the operation is dropped, and its
     /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
-    /// it back, and writes of an object keep their order.
-    fn turn(&mut self, slot: PgSlot, op: &messages::OsdOp) -> Turn {
+    /// it back, and writes of an object keep their order. What would not fit into the empty store gets ENOSPC: no map would
+    /// bring it room.
+    fn turn(&mut self, slot: PgSlot, client: &ClientOp) -> Turn {
+        let (op, session) = (&*client.op, client.session);
         // Its PG was removed with its pool meanwhile: no request waits for it.
         let Some(entry) = self.pgs.get(slot) else { return Turn::Drop };
         // The gate may have a map that the PG has not come to.
@@ -508,31 +531,63 @@ impl Shard {
             return Turn::Hold;
         }
         let bytes = space::may_take(&op.ops, &self.config.pg.classes);
-        let behind = self.store_is_behind();
-        if bytes == 0 || (!behind && self.space.take(bytes)) {
+        let tries = op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
+        if !tries {
+            self.space.came(slot, session, bytes);
+        }
+        let room = self.room_for(bytes);
+        // What its PG only drops takes no space, and must not wait for any: its client has sent it elsewhere.
+        let drops = || self.pgs.get(slot).is_some_and(|entry| entry.pg.drops(client));
+        if room == Some(Room::Taken) || drops() {
             return Turn::Run;
         }
-        let Some(map) = self.map.as_ref().filter(|_| !behind && self.space.is_full()) else {
-            return Turn::Hold;
-        };
-        if op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0 {
-            Turn::NoSpace
-        } else if is_full(map, op.pgid.pg.pool) {
-            Turn::Drop
-        } else {
-            Turn::Hold
+        let full = self.map.as_ref().is_some_and(|map| is_full(map, op.pgid.pg.pool));
+        match room {
+            Some(Room::Never) => Turn::NoSpace,
+            Some(Room::Lacking) if tries => Turn::NoSpace,
+            Some(Room::Lacking) if full => Turn::SendBack(bytes),
+            Some(Room::Lacking | Room::Unknown | Room::Taken) => {
+                self.space.wait(bytes, tries);
+                Turn::Hold
+            }
+            None => Turn::Hold,
+        }
+    }
+
+    /// Sets space aside for a write; `None` while the store is behind. What takes nothing always has room.
+    fn room_for(&mut self, bytes: u64) -> Option<Room> {
+        match bytes {
+            0 => Some(Room::Taken),
+            _ if self.store_is_behind() => None,
+            _ => Some(self.space.take(bytes)),
+        }
+    }
+
+    /// A write is sent back for want of room. Its gate is to tell of its session's end, after which it does not come again.
+    fn note_sent_back(&mut self, slot: PgSlot, session: SessionId, bytes: u64, out: &mut Out) {
+        self.space.send_back(slot, session, bytes);
+        let place = PgPlace { shard: self.id, slot };
+        out.send_gate_of(session, ToGate::SentBack { session, place });
+    }
+
+    /// Writes are gone that may have waited for room: others need not wait behind them.
+    fn note_fewer_wait(&mut self, now: UTime, out: &mut Out) {
+        if self.space.is_awaited() || self.space.is_full() {
+            self.retry(now, out);
         }
     }
 
     /// A session ended: the PGs that have requests of it forget those that did not begin.
     fn session_reset(&mut self, now: UTime, session: SessionId, pgs: Vec<PgSlot>, out: &mut Out) {
         self.queue.take_held(|held| held.op.session == session);
+        self.space.forget_session(session);
         for slot in pgs {
             // Removed in the meantime, with its requests.
             let Some(entry) = self.pgs.get_mut(slot) else { continue };
             entry.requests.retain(|request| request.session != session);
             self.pg_handle(now, slot, PgEvent::SessionReset { session }, out);
         }
+        self.note_fewer_wait(now, out);
     }
 
     /// A session's backoff has ended. What is still held of it here, it sends again.
@@ -545,6 +600,7 @@ impl Shard {
         if self.pgs.get(slot).is_some() {
             self.pg_handle(now, slot, PgEvent::BackoffEnded { session }, out);
         }
+        self.note_fewer_wait(now, out);
     }
 
     /// The first of the shard's invariants that does not hold.
@@ -572,6 +628,9 @@ impl Shard {
             "timers are miscounted",
         )?;
         holds(!self.advancing, "an event has ended while PGs are given a map")?;
+        holds(self.lacking == 0, "an event has ended while a PG is told of too little room")?;
+        let is_there = |slot| self.pgs.get(slot).is_some_and(pg_set::PgEntry::may_get_again);
+        holds(self.space.awaiting_pgs().all(is_there), "room is kept for what comes to no PG here")?;
         let published = |entry: &pg_set::PgEntry| entry.published == Some(entry.status());
         holds(self.pgs.iter().all(published), "a PG's state was not published")
     }

@@ -169,6 +169,11 @@ impl PgEntry {
         }
     }
 
+    /// Whether its clients send it again what it sent back.
+    pub(crate) fn may_get_again(&self) -> bool {
+        self.status().is_led() && self.pg.phase() != Phase::Failed
+    }
+
     /// What there is of a PG that would be split off this one, in a pool of so many, and is not here.
     pub(crate) fn holding_of_part(&self, pg_num: u32) -> PgHolding {
         match self.pg.phase() {

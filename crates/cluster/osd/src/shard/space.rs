@@ -7,10 +7,15 @@
 //! an entry) and a few hundred maps. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
 //! flags in the map, by which clients hold their writes back.
 
+use std::collections::BTreeMap;
+
+use auth::SessionId;
 use maps::{OsdMap, OsdState};
 use messages::{Op, OpArgs};
 use ops::{ClassTable, SpaceUse, spec};
 use store::StatFs;
+
+use super::PgSlot;
 
 /// The largest block that a store allocates, bytes.
 const BLOCK: u64 = 4096;
@@ -19,7 +24,23 @@ const OVERHEAD: u64 = 4 * BLOCK;
 /// The share of what is left (1 / this) that may be given away before the store is asked again.
 const ASK_AGAIN: u64 = 8;
 
+/// Whether there is room for a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// It was set aside.
+    Taken,
+    /// There may be, once the store is asked or writes under way are done.
+    Unknown,
+    /// There is too little, as the store says.
+    Lacking,
+    /// There would be too little with nothing in the store.
+    Never,
+}
+
 /// The store's space as far as it is known.
+///
+/// What waits is forgotten with each try of all that waits ([`SpaceBudget::try_anew`]), and noted again of what is still
+/// there: nothing is kept for a write that was answered or whose client is gone.
 #[derive(Debug, Default)]
 pub(crate) struct SpaceBudget {
     statfs: StatFs,
@@ -29,11 +50,18 @@ pub(crate) struct SpaceBudget {
     charged_since_statfs: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
-    /// The largest write that waits for space, or waited and did not get it.
-    wanted: u64,
-    /// Whether that was known when the question under way was put.
-    statfs_sent_for_wanted: bool,
-    /// Whether the store has less than that, whatever is set aside for writes under way.
+    /// The largest write that waits here until there is room.
+    waiting: u64,
+    /// A write waits here that is refused if the store has too little.
+    tries: bool,
+    /// The largest write of a PG and a session that was sent back: its client sends it again when the map says that there is
+    /// room, so this OSD is full until then.
+    sent_back: BTreeMap<(PgSlot, SessionId), u64>,
+    /// Whether something waited when the question under way was put.
+    statfs_sent_for_waiting: bool,
+    /// What is being tried waited for the store's newest answer.
+    answered: bool,
+    /// Whether the store has less than what waits for room, whatever is set aside for writes under way.
     full: bool,
 }
 
@@ -45,36 +73,95 @@ impl SpaceBudget {
     /// The store is being asked: the answer shows every write begun before.
     pub(crate) fn statfs_sent(&mut self) {
         self.charged_since_statfs = 0;
-        self.statfs_sent_for_wanted = self.wanted > 0;
+        self.statfs_sent_for_waiting = self.is_awaited();
     }
 
-    /// The store's answer.
+    /// The store's answer. All that waits is tried next, until [`Self::answer_heeded`].
     pub(crate) fn statfs_received(&mut self, statfs: StatFs) {
         self.statfs = statfs;
         self.charged = self.charged_since_statfs;
-        self.full = self.statfs_sent_for_wanted && self.left() + self.charged < self.wanted;
-        if self.left() >= self.wanted {
-            self.wanted = 0;
-        }
+        self.answered = self.statfs_sent_for_waiting;
+        self.full = self.answered && self.wanted() > self.left_in_the_end();
+        let left = self.left();
+        self.sent_back.retain(|_, bytes| *bytes > left);
     }
 
-    /// Whether a write that may take `bytes` can begin; if so they are set aside. Once one had to wait in vain none
-    /// begins, so that a smaller one does not overtake it.
-    pub(crate) fn take(&mut self, bytes: u64) -> bool {
+    /// All that waited was tried: what comes later is not refused by an answer from before.
+    pub(crate) fn answer_heeded(&mut self) {
+        self.answered = false;
+    }
+
+    /// Sets `bytes` aside for a write if it can begin. Once one waits in vain none begins, so that a smaller one does not
+    /// overtake it.
+    pub(crate) fn take(&mut self, bytes: u64) -> Room {
         let known = self.statfs.bytes_total > 0;
+        if known && bytes > self.most() {
+            return Room::Never;
+        }
         if known && (self.full || self.left() < bytes) {
-            self.wanted = self.wanted.max(bytes);
-            return false;
+            let lacks = self.full || (self.answered && self.left_in_the_end() < bytes);
+            return if lacks { Room::Lacking } else { Room::Unknown };
         }
         self.charged = self.charged.saturating_add(bytes);
         self.charged_since_statfs = self.charged_since_statfs.saturating_add(bytes);
-        true
+        Room::Taken
     }
 
-    /// Whether the store ought to be asked: a write waits that has not been answered for, or much was given away.
+    /// Such a write waits, until there is room or, if it only `tries`, until the store says that there is too little.
+    pub(crate) fn wait(&mut self, bytes: u64, tries: bool) {
+        match tries {
+            true => self.tries = true,
+            false => self.waiting = self.waiting.max(bytes),
+        }
+    }
+
+    /// Everything that waits here is about to be tried.
+    pub(crate) fn try_anew(&mut self) {
+        (self.waiting, self.tries) = (0, false);
+    }
+
+    /// A write is sent back to its client until the map says that there is room.
+    pub(crate) fn send_back(&mut self, slot: PgSlot, session: SessionId, bytes: u64) {
+        let noted = self.sent_back.entry((slot, session)).or_default();
+        *noted = bytes.max(*noted);
+    }
+
+    /// A write has come that may be the one that was sent back: it waits here now, or needs nothing more.
+    pub(crate) fn came(&mut self, slot: PgSlot, session: SessionId, bytes: u64) {
+        if !self.sent_back.is_empty() && self.sent_back.get(&(slot, session)).is_some_and(|b| *b <= bytes) {
+            self.sent_back.remove(&(slot, session));
+        }
+    }
+
+    /// What was sent back to this session does not come again.
+    pub(crate) fn forget_session(&mut self, session: SessionId) {
+        self.sent_back.retain(|(_, of), _| *of != session);
+    }
+
+    /// What this PG sent back does not come to it again.
+    pub(crate) fn forget_pg(&mut self, slot: PgSlot) {
+        self.sent_back.retain(|(of, _), _| *of != slot);
+    }
+
+    /// The PGs that have sent a write back.
+    pub(crate) fn awaiting_pgs(&self) -> impl Iterator<Item = PgSlot> {
+        self.sent_back.keys().map(|(slot, _)| *slot)
+    }
+
+    /// Whether something waits for room, or for the store's answer.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.tries || self.wanted() > 0
+    }
+
+    /// Whether the store ought to be asked: a write waits that has not been answered for, what waited in vain is gone, or
+    /// much was given away.
     pub(crate) fn wants_answer(&self) -> bool {
         let known = self.statfs.bytes_total > 0;
-        known && ((self.wanted > 0 && !self.full) || self.charged > self.left() / ASK_AGAIN)
+        let waits = match self.full {
+            true => self.wanted() <= self.left_in_the_end(),
+            false => self.is_awaited(),
+        };
+        known && (waits || self.charged > self.left() / ASK_AGAIN)
     }
 
     /// Whether a write waits for which there is really too little space.
@@ -82,9 +169,28 @@ impl SpaceBudget {
         self.full
     }
 
+    /// The largest write that waits for room, here or at its client.
+    fn wanted(&self) -> u64 {
+        self.sent_back.values().copied().max().unwrap_or(0).max(self.waiting)
+    }
+
     fn left(&self) -> u64 {
-        let reserve = (self.statfs.bytes_total as f64 * self.reserve) as u64;
-        self.statfs.bytes_available.saturating_sub(reserve).saturating_sub(self.charged)
+        self.statfs.bytes_available.saturating_sub(self.reserved()).saturating_sub(self.charged)
+    }
+
+    /// What is left if the writes under way take nothing.
+    fn left_in_the_end(&self) -> u64 {
+        self.left().saturating_add(self.charged)
+    }
+
+    /// What would be left if everything in the store were removed, at most.
+    fn most(&self) -> u64 {
+        let StatFs { bytes_total: total, bytes_used: used, bytes_available: available, .. } = self.statfs;
+        available.saturating_add(used).min(total).saturating_sub(self.reserved())
+    }
+
+    fn reserved(&self) -> u64 {
+        (self.statfs.bytes_total as f64 * self.reserve) as u64
     }
 }
 
@@ -139,8 +245,26 @@ mod tests {
         let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(0.97);
         space.statfs_sent();
-        space.statfs_received(StatFs { bytes_total: total, bytes_available: available, ..StatFs::default() });
+        answer(&mut space, total, available);
         space
+    }
+
+    fn answer(space: &mut SpaceBudget, total: u64, available: u64) {
+        space.statfs_received(StatFs {
+            bytes_total: total,
+            bytes_used: total - available,
+            bytes_available: available,
+            ..StatFs::default()
+        });
+    }
+
+    /// Whether a write begins; otherwise it waits.
+    fn begins(space: &mut SpaceBudget, bytes: u64) -> bool {
+        let taken = space.take(bytes) == Room::Taken;
+        if !taken {
+            space.wait(bytes, false);
+        }
+        taken
     }
 
     #[test]
@@ -161,47 +285,113 @@ mod tests {
     #[test]
     fn nothing_begins_that_reaches_into_the_reserve() {
         let mut space = space(1000, 130);
-        assert!(space.take(100));
-        assert!(!space.take(1), "the last 30 of 1000 are kept");
+        assert!(begins(&mut space, 100));
+        assert!(!begins(&mut space, 1), "the last 30 of 1000 are kept");
     }
 
     #[test]
     fn a_write_waits_until_the_store_has_answered_and_only_then_is_the_osd_full() {
         let map = OsdMap { full_ratio: 0.95, ..OsdMap::default() };
         let mut space = space(1000, 130);
-        assert!(space.take(60) && !space.take(50), "60 may be gone, or come back");
+        assert!(begins(&mut space, 60) && !begins(&mut space, 50), "60 may be gone, or come back");
         assert!(space.wants_answer() && !space.is_full());
         assert_eq!(state(&space, &map), 0);
-        let answer = |space: &mut SpaceBudget, available| {
-            space.statfs_sent();
-            space.statfs_received(StatFs {
-                bytes_total: 1000,
-                bytes_available: available,
-                ..StatFs::default()
-            });
-        };
-        answer(&mut space, 70);
-        assert!(space.is_full() && !space.take(1), "40 are left, 50 were wanted, and nothing overtakes");
+        space.statfs_sent();
+        answer(&mut space, 1000, 70);
+        assert!(space.is_full(), "40 are left, 50 were wanted");
+        assert_eq!(space.take(1), Room::Lacking, "nothing overtakes");
         assert_eq!(state(&space, &map), OsdState::FULL, "although 93% are in use");
-        answer(&mut space, 130);
-        assert!(!space.is_full() && space.take(50));
+        space.statfs_sent();
+        answer(&mut space, 1000, 130);
+        assert!(!space.is_full() && begins(&mut space, 50));
         assert_eq!(state(&space, &map), 0);
+    }
+
+    #[test]
+    fn what_was_answered_is_not_waited_for() {
+        let mut space = space(1000, 130);
+        assert!(!begins(&mut space, 500));
+        space.statfs_sent();
+        answer(&mut space, 1000, 130);
+        assert!(space.is_full() && !space.wants_answer());
+        space.try_anew();
+        assert!(space.wants_answer(), "no one has said that it waits still");
+        space.statfs_sent();
+        answer(&mut space, 1000, 130);
+        assert!(!space.is_full() && begins(&mut space, 100));
+    }
+
+    #[test]
+    fn one_that_only_tries_is_refused_by_an_answer_of_its_own_and_makes_nothing_full() {
+        let mut space = space(1000, 130);
+        assert_eq!(space.take(500), Room::Unknown);
+        space.wait(500, true);
+        assert!(space.wants_answer());
+        space.statfs_sent();
+        answer(&mut space, 1000, 130);
+        space.try_anew();
+        assert_eq!((space.take(500), space.take(50)), (Room::Lacking, Room::Taken));
+        space.answer_heeded();
+        assert!(!space.is_full());
+        assert_eq!(space.take(500), Room::Unknown, "what was removed since counts");
+    }
+
+    #[test]
+    fn a_write_that_would_not_fit_into_the_empty_store_never_fits() {
+        let mut space = space(1000, 130);
+        assert_eq!([971, 970].map(|bytes| space.take(bytes)), [Room::Never, Room::Unknown]);
+        assert!(!space.wants_answer());
+    }
+
+    #[test]
+    fn the_osd_is_full_for_what_was_sent_back_until_it_fits_or_does_not_come() {
+        let (slot, session) = (PgSlot(2), SessionId(1));
+        let full = || {
+            let mut space = space(1000, 130);
+            space.send_back(slot, session, 300);
+            space.statfs_sent();
+            answer(&mut space, 1000, 130);
+            assert!(space.is_full() && !space.wants_answer());
+            space
+        };
+        let ends: [fn(&mut SpaceBudget); 4] = [
+            |space| space.forget_session(SessionId(1)),
+            |space| space.forget_pg(PgSlot(2)),
+            |space| space.came(PgSlot(2), SessionId(1), 300),
+            |space| answer(space, 1000, 330),
+        ];
+        for end in ends {
+            let mut space = full();
+            end(&mut space);
+            space.statfs_sent();
+            answer(&mut space, 1000, 130);
+            assert!(!space.is_full() && !space.is_awaited());
+        }
+        let mut space = full();
+        space.try_anew();
+        space.came(slot, session, 299);
+        space.forget_pg(PgSlot(3));
+        space.forget_session(SessionId(2));
+        space.statfs_sent();
+        answer(&mut space, 1000, 130);
+        assert!(space.is_full());
     }
 
     #[test]
     fn what_began_after_the_question_is_not_in_the_answer() {
         let mut space = space(1000, 1000);
-        assert!(space.take(500));
+        assert!(begins(&mut space, 500));
         space.statfs_sent();
-        assert!(space.take(400));
-        assert!(!space.take(100));
-        space.statfs_received(StatFs { bytes_total: 1000, bytes_available: 600, ..StatFs::default() });
-        assert!(space.take(170) && !space.take(1), "600 available, 400 under way, 30 kept");
+        assert!(begins(&mut space, 400));
+        assert!(!begins(&mut space, 100));
+        answer(&mut space, 1000, 600);
+        assert!(begins(&mut space, 170) && !begins(&mut space, 1), "600 available, 400 under way, 30 kept");
     }
 
     #[test]
     fn a_store_of_unknown_size_takes_everything() {
-        assert!(SpaceBudget::default().take(u64::MAX) && !SpaceBudget::default().wants_answer());
+        let mut space = SpaceBudget::default();
+        assert!(begins(&mut space, u64::MAX) && !space.wants_answer());
     }
 
     #[test]

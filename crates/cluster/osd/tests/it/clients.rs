@@ -739,6 +739,135 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     assert_eq!(w.ask(CLIENT, op).result, 0);
 }
 
+/// The states of fullness that the monitor was told.
+fn fullness_told(w: &World) -> Vec<u32> {
+    let told = w.mon.received.iter().filter_map(|m| match m {
+        Message::OsdFull(m) => Some(m.state),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// A store of 4 MiB with 2 MiB in it, in objects `a` and `b`.
+fn half_full() -> World {
+    let mut w = World::small(4 << 20);
+    for name in ["a", "b"] {
+        let op = w.write(name, &[7; 1 << 20]);
+        assert_eq!(w.ask(CLIENT, op).result, 0);
+    }
+    w
+}
+
+/// The map shows the OSD full.
+fn show_full(w: &mut World) {
+    w.change(|_, inc| {
+        inc.new_state.insert(ME, maps::OsdState::FULL);
+    });
+    assert!(w.mon.map().osd(ME).is_some_and(|osd| osd.state & maps::OsdState::FULL != 0));
+}
+
+/// Clients hold their writes back, or no more.
+fn set_full(w: &mut World, full: bool) {
+    w.change(|map, inc| {
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.flags = (pool.flags & !maps::PoolFlags::FULL) | if full { maps::PoolFlags::FULL } else { 0 };
+        inc.new_pools.insert(PoolId(1), pool);
+    });
+}
+
+#[test]
+fn a_write_that_the_store_could_never_hold_is_refused_and_concerns_no_other() {
+    let mut w = half_full();
+    for flags in [0, OsdFlags::FULL_TRY] {
+        let same = OpArgs::WriteSame { offset: 0, length: 4 << 20, data_length: 4096 };
+        let epoch = w.mon.epoch();
+        let mut op = w.op("m", epoch, vec![Op::new(OpCode::WRITESAME, same).with_indata(vec![1; 4096])]);
+        op.flags |= flags;
+        assert_eq!(w.ask(CLIENT, op).result, Errno::ENOSPC.code());
+        let op = w.write("m", &[1; 64 << 10]);
+        assert_eq!(w.ask(CLIENT, op).result, 0, "behind it");
+    }
+    w.pass_ms(6000);
+    assert!(fullness_told(&w).is_empty());
+}
+
+#[test]
+fn a_write_that_tries_and_does_not_fit_now_is_refused_and_concerns_no_other() {
+    let mut w = half_full();
+    let ops = [3 << 20, 1 << 20].map(|bytes| {
+        let mut op = w.write("tries", &vec![1; bytes]);
+        op.flags |= OsdFlags::FULL_TRY;
+        op
+    });
+    let tids = [ops[0].tid, ops[1].tid];
+    w.hold_store = true;
+    ops.into_iter().for_each(|op| w.send_op(CLIENT, op));
+    w.hold_store = false;
+    w.settle();
+    let results = tids.map(|tid| w.reply_to(CLIENT, tid).map(|reply| reply.result));
+    assert_eq!(results, [Some(Errno::ENOSPC.code()), Some(0)], "the one behind it fits");
+    w.pass_ms(6000);
+    assert!(fullness_told(&w).is_empty());
+}
+
+#[test]
+fn room_that_a_client_waited_for_is_not_kept_when_it_is_gone() {
+    for sent_back in [false, true] {
+        let mut w = half_full();
+        let other = SessionId(101);
+        w.open_client(other);
+        let op = w.write("large", &[1; 3 << 20]);
+        w.send_op(CLIENT, op);
+        assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
+        show_full(&mut w);
+        if sent_back {
+            set_full(&mut w, true);
+            assert_eq!(w.osd.held(), (0, 0));
+            w.pass_ms(6000);
+            assert_eq!(
+                fullness_told(&w).last(),
+                Some(&maps::OsdState::FULL),
+                "it sends it again when there is room"
+            );
+        }
+        let op = w.write("small", &[1; 64 << 10]);
+        let small = op.tid;
+        if !sent_back {
+            w.send_op(other, op);
+            assert!(w.reply_to(other, small).is_none(), "it does not overtake");
+        }
+        w.event(OsdEvent::SessionClosed(CLIENT));
+        w.settle();
+        assert_eq!(fullness_told(&w).last(), Some(&0));
+        if sent_back {
+            set_full(&mut w, false);
+            let op = w.write("small", &[1; 64 << 10]);
+            assert_eq!(w.ask(other, op).result, 0);
+        } else {
+            assert_eq!(w.reply_to(other, small).map(|reply| reply.result), Some(0));
+        }
+    }
+}
+
+#[test]
+fn room_that_a_write_waits_for_is_not_kept_when_its_pg_is_led_elsewhere() {
+    for sent_back in [false, true] {
+        let mut w = half_full();
+        let op = w.write("large", &[1; 3 << 20]);
+        w.send_op(CLIENT, op);
+        assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
+        show_full(&mut w);
+        if sent_back {
+            set_full(&mut w, true);
+        }
+        act_with_another(&mut w, &[OsdId(1)]);
+        w.settle();
+        assert_eq!(w.osd.held(), (0, 0), "its client sends it to the other one");
+        w.pass_ms(6000);
+        assert_eq!(fullness_told(&w).last(), Some(&0));
+    }
+}
+
 #[test]
 fn an_operation_from_before_its_pg_was_made_is_answered_though_maps_came_in_between() {
     let mut w = World::active();
