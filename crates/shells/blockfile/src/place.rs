@@ -206,10 +206,13 @@ pub struct Places {
     pub log: Option<PathBuf>,
 }
 
-/// Those of the store in `dir`, also of one that is being made, as far as it was given some.
+/// Those of the store in `dir`, also of one that is being made, as far as it was given some. An image file that was put elsewhere,
+/// behind a link, is no device; what is not there is one that is gone.
 pub fn places_in(dir: &Path) -> Places {
     let linked = |path: PathBuf| std::fs::read_link(path).ok();
-    Places { device: linked(path_in(dir)), log: linked(log_path_in(dir)) }
+    let is_file = std::fs::metadata(path_in(dir)).is_ok_and(|found| found.is_file());
+    let device = linked(path_in(dir)).filter(|_| !is_file);
+    Places { device, log: linked(log_path_in(dir)) }
 }
 
 /// Whether a directory is linked to this; otherwise nothing is in the link's place.
@@ -341,6 +344,18 @@ mod tests {
     fn is_cached(file: &File, offset: u64) -> bool {
         let mut byte = [0];
         preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
+    #[test]
+    fn an_image_file_behind_a_link_is_no_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, gone) = (dir.path().join("image"), dir.path().join("gone"));
+        File::create_new(&image).unwrap();
+        relink(dir.path(), &path_in(dir.path()), &image).unwrap();
+        relink(dir.path(), &log_path_in(dir.path()), &image).unwrap();
+        assert_eq!(places_in(dir.path()), Places { device: None, log: Some(image) });
+        relink(dir.path(), &path_in(dir.path()), &gone).unwrap();
+        assert_eq!(places_in(dir.path()).device, Some(gone));
     }
 
     #[test]
