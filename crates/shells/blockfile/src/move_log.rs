@@ -59,8 +59,10 @@ pub fn move_log(
         let _ = taken.map(Taken::undo).transpose();
         return Err(refused);
     }
-    if let Some(Taken { path, held, .. }) = taken {
-        prepare(&path, &held, &label, &owner)?;
+    if let Some(taken) = taken {
+        let path = taken.path.clone();
+        // Held until the store has it.
+        let _held = taken.prepared(&label, &owner)?;
         place::relink(dir, &link, &path)?;
     }
     // A store that was made with its log apart has it there wherever the link leads.
@@ -126,6 +128,18 @@ enum Was {
 }
 
 impl Taken {
+    /// Has an empty log there, or leaves what was there: a file that was made for it goes, on a full disk too.
+    fn prepared(self, label: &Label, owner: &Owner) -> Result<File, OpenError> {
+        match prepare(&self.path, &self.held, label, owner) {
+            Ok(()) => Ok(self.held),
+            Err(refused) => {
+                // Why there is no log says more than why the place could not be given back.
+                let _ = self.undo();
+                Err(refused)
+            }
+        }
+    }
+
     /// Leaves what was there.
     fn undo(self) -> Result<(), OpenError> {
         let undone = match self.was {
@@ -241,4 +255,28 @@ fn switch(dir: &Path, label: &Label, owner: &Owner, apart: bool, options: &Optio
     let files = parts.open(options)?;
     (0..label.shards)
         .try_for_each(|shard| open_shard(&path, &files, shard, options, |opener| opener.moving_log(apart)))
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{Fsid, OsdId};
+
+    use super::*;
+    use crate::{NewStore, mkfs};
+
+    #[test]
+    fn a_log_that_can_not_be_made_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = Owner { cluster: Fsid([1; 16]), osd: OsdId(3), osd_uuid: Fsid([2; 16]) };
+        mkfs(dir.path(), &owner, &NewStore::file(32 << 20), &Options::default()).unwrap();
+        let (label, _) = read_label(&path_in(dir.path())).unwrap();
+        let path = dir.path().join("log");
+        let made = place::make_log(&path).unwrap();
+        made.set_len(BLOCK).unwrap();
+        drop(made);
+        // Nothing can be written to it, as on a full disk.
+        let taken = Taken { path: path.clone(), held: File::open(&path).unwrap(), was: Was::Nothing };
+        assert!(matches!(taken.prepared(&label, &owner), Err(OpenError::Io { .. })));
+        assert!(!path.exists());
+    }
 }
