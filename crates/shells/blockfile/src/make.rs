@@ -148,8 +148,8 @@ pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Makes, or takes, what the store is to lie on, and holds what is not in its directory. All that may be refused is looked
-/// at before anything is changed.
+/// Makes, or takes, what the store is to lie on, and holds it. All that may be refused is looked at before anything is
+/// changed.
 fn place_parts(
     dir: &Path,
     owner: &Owner,
@@ -174,13 +174,13 @@ fn place_parts(
         }
     };
     let (mut parts, mut all_held) = (Parts { data, log: None }, Vec::new());
-    match device {
+    all_held.push(match device {
         None => place::file(dir, label.size_bytes, new.preallocate)?,
         Some((path, held)) => {
             place::link(dir, &parts.data, path, &held, owner)?;
-            all_held.push(held);
+            held
         }
-    }
+    });
     if let Some((path, held)) = log {
         let held = held.map_or_else(|| place::make_log(path), Ok)?;
         place::link(dir, &link, path, &held, owner)?;

@@ -125,11 +125,9 @@ impl Parts {
         Ok(Self { data: path_in(dir), log })
     }
 
-    /// Keeps others from what is not in the store's directory.
+    /// Keeps others from what the store lies on. The directory's lock does not: another directory may have a link to the same.
     pub(crate) fn hold(&self) -> Result<Vec<File>, OpenError> {
-        let is_file = std::fs::metadata(&self.data).map_err(io_error(&self.data))?.is_file();
-        let data = (!is_file).then_some(&self.data);
-        data.into_iter().chain(&self.log).map(|path| place::hold(path)).collect()
+        [&self.data].into_iter().chain(&self.log).map(|path| place::hold(path)).collect()
     }
 
     pub(crate) fn open(&self, options: &Options) -> Result<Files, OpenError> {

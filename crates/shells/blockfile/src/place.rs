@@ -49,25 +49,30 @@ pub fn hold(path: &Path) -> Result<File, OpenError> {
         ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
         _ => OpenError::Io { path: path.into(), error },
     })?;
-    if !is_file {
-        return Ok(file);
+    if is_file {
+        lock_file(path, &file)?;
     }
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    Ok(file)
+}
+
+/// Keeps others from a file, by whatever name or link they come to it, while it is open.
+fn lock_file(path: &Path, file: &File) -> Result<(), OpenError> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::InUse(path.into())),
-        Err(error) => Err(io_error(path)(error.into())),
-        Ok(()) => Ok(file),
+        other => other.map_err(|error| io_error(path)(error.into())),
     }
 }
 
-/// Makes the image file, as long as the store is to be, and sparse unless it is to be written whole.
-pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<(), OpenError> {
+/// Makes the image file, as long as the store is to be, and sparse unless it is to be written whole, and holds it.
+pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, OpenError> {
     let path = path_in(dir);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = file.map_err(io_error(&path))?;
+    lock_file(&path, &file)?;
     // The label is written last: where the making of a store was interrupted, there are zeros.
     if holds(&path, 0, BLOCK).map_err(io_error(&path))? {
         return Err(OpenError::Exists(path));
     }
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = file.map_err(io_error(&path))?;
     // From an empty file: an earlier try may have left blocks that nothing will use.
     let sized = file.set_len(0).and_then(|()| match preallocate {
         true => write_zeros(&mut file, size_bytes),
@@ -75,7 +80,8 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<(), OpenEr
     });
     // The file's name and length are no block of the device: they are the directory's own to keep.
     sized.and_then(|()| file.sync_all()).map_err(io_error(&path))?;
-    sync_dir(dir)
+    sync_dir(dir)?;
+    Ok(file)
 }
 
 /// Nothing of the file is in the system's cache afterwards: the store passes it by, and each of the store's writes would have to

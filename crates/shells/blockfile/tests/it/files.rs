@@ -1,14 +1,14 @@
 //! What is particular to stores on files: whose they are, what is wrong with them, and how they are driven.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read, shrinks_below};
 use blockfile::{
-    BLOCK_BYTES, BlockFileStore, Blocking, FileSpace, NewStore, OpenError, Options, Owner, fsck, handles,
-    logs_bytes, mkfs, open, path_in, shards_in, shards_of,
+    BLOCK_BYTES, BlockFileStore, Blocking, FileSpace, LogPlace, NewStore, OpenError, Options, Owner, expand,
+    fsck, handles, logs_bytes, mkfs, move_log, open, open_any, open_to_read, path_in, shards_in, shards_of,
 };
 use store::conformance::{Harness, Properties};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
@@ -48,6 +48,40 @@ fn a_store_is_opened_for_its_owner_alone_and_once_at_a_time() {
     assert!(matches!(error(dir.path(), &owner(3)), OpenError::InUse(_)));
     drop(held);
     open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+/// A copy of a directory has its links, and no lock on what they lead to.
+#[test]
+fn an_image_file_is_one_stores_at_a_time_by_whatever_name() {
+    let dir = with_object(b"x");
+    let image = path_in(dir.path());
+    let (linked, hard, other) = (
+        tempfile::tempdir_in(dir.path()).unwrap(),
+        tempfile::tempdir_in(dir.path()).unwrap(),
+        tempfile::tempdir_in(dir.path()).unwrap(),
+    );
+    symlink(&image, path_in(linked.path())).unwrap();
+    std::fs::hard_link(&image, path_in(hard.path())).unwrap();
+    let held = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    for copy in [linked.path(), hard.path()] {
+        let is_refused = |refused: Option<OpenError>| {
+            let text = refused.as_ref().map(ToString::to_string);
+            assert!(matches!(refused, Some(OpenError::InUse(path)) if path == path_in(copy)), "{text:?}");
+        };
+        let (options, new) = (Options::default(), NewStore::file(SIZE));
+        is_refused(open(copy, &owner(3), &options).err());
+        is_refused(open_any(copy, &options).err());
+        is_refused(open_to_read(copy, &options).err());
+        is_refused(expand(copy, Some(2 * SIZE), &options).err());
+        is_refused(mkfs(copy, &owner(3), &new, &options).err());
+        let log = LogPlace { path: other.path().join("log"), overwrite: false };
+        is_refused(move_log(copy, None, Some(&log), &options).err());
+        assert!(!log.path.exists());
+    }
+    drop(held);
+    for dir in [linked.path(), hard.path(), dir.path()] {
+        open(dir, &owner(3), &Options::default()).unwrap();
+    }
 }
 
 /// Where a store of one shard has its two pairs of superblocks.
