@@ -257,7 +257,7 @@ fn fsck(description: &Description, osd: u32, dir: &Path, deep: bool, repair: boo
     damage.extend(check_owner(description, dir, osd, &owner).err());
     let mended = match repair {
         true if !damage.is_empty() => return Err(format!("nothing was mended: {}", damage[0])),
-        true => blockfile::repair(&mut store).map_err(|error| format!("nothing was mended: {error}"))?.mended,
+        true => blockfile::repair(&mut store).map_err(|error| format!("not all was mended: {error}"))?.mended,
         false => Vec::new(),
     };
     let mut last = Instant::now();

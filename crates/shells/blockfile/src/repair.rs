@@ -1,6 +1,6 @@
 //! Mending the metadata of a store that is not in use.
 
-use blockstore::{BlockStore, Checker};
+use blockstore::Checker;
 use store::{ObjectStore, StoreError};
 
 use crate::blocking::Blocking;
@@ -20,7 +20,8 @@ pub struct Mended {
 /// transaction a shard. A record or data that can't be read stays as it is; where metadata can't be read, all of the shard does.
 ///
 /// # Errors
-/// The change is refused: there is no room, or a page can't be read. Nothing was changed.
+/// The change of a shard is refused: there is no room, or a page can't be read. That shard stays as it was. Or the device fails:
+/// then the change is there or not, as after a power loss.
 pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError> {
     let mut all = Mended::default();
     let shards = store.store().shards();
@@ -47,10 +48,7 @@ fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Me
     if let Some(handle) = store.store().handles().get_mut(shard) {
         handle.inner().request_checkpoint();
     }
-    let is_done = |store: &mut BlockStore<_>| store.is_clean() && !store.has_checkpoint();
-    store.drive(|store, _| {
-        store.handles().get_mut(shard).is_none_or(|handle| is_done(handle.inner())).then_some(())
-    });
+    store.drive(|store, _| store.handles().get_mut(shard).map_or(Some(Ok(())), |h| h.inner().emptied()))?;
     let (_, mut left, still) = checked(store, shard);
     left.extend(still);
     let mended = before.into_iter().chain(note).filter(|problem| !left.contains(problem)).collect();

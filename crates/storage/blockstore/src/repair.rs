@@ -27,9 +27,12 @@ impl Checker {
     /// read: turn the store and ask again.
     ///
     /// # Errors
-    /// Metadata can't be read, now or by the check, or the store has no room. Nothing was changed.
+    /// Metadata can't be read, now or by the check, the store has no room, or it has stopped. Nothing was changed.
     pub fn repair<Q: DeviceQueue>(&self, store: &mut BlockStore<Q>) -> Option<Result<(), StoreError>> {
         let began = store.begin_check();
+        if let Some(error) = store.failure() {
+            return Some(Err(error));
+        }
         if self.is_partial {
             // What is not known to be mapped would be given up, with all that is there.
             return Some(Err(StoreError::Damaged(PARTIAL.to_owned())));

@@ -72,8 +72,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         // Another superblock under way would be newer than the last one, or older than this.
         let publishes = self.end_publishing();
-        if self.stopped {
-            return Some(Err(self.untold.take().unwrap_or(StoreError::Stopped)));
+        if let Some(error) = self.failure() {
+            return Some(Err(error));
         }
         if publishes || self.flight.is_some() {
             return None;

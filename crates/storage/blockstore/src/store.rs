@@ -317,6 +317,23 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.stopped
     }
 
+    /// Why the store stopped, if it did and nothing has said so yet.
+    pub(crate) fn failure(&mut self) -> Option<StoreError> {
+        self.stopped.then(|| self.untold.take().unwrap_or(StoreError::Stopped))
+    }
+
+    /// Whether the log that was to be emptied ([`BlockStore::request_checkpoint`]) is, and no checkpoint follows; `None` while it is
+    /// under way: turn the store and ask again.
+    ///
+    /// # Errors
+    /// Why the store stopped before. What was acknowledged is in the log.
+    pub fn emptied(&mut self) -> Option<Result<(), StoreError>> {
+        if let Some(error) = self.failure() {
+            return Some(Err(error));
+        }
+        (self.is_clean() && !self.has_checkpoint()).then_some(Ok(()))
+    }
+
     /// What was found damaged by an opening that was to go on in spite of it ([`crate::Opener::in_spite_of_damage`]), a sentence
     /// each. `None`: no such opening. It counts no blocks, and takes no transactions.
     pub fn damage(&self) -> Option<&[String]> {

@@ -1,12 +1,12 @@
 //! A store that stopped while a checkpoint was under way: it reads what it has, and begins no other checkpoint.
 
 use blockdev::DeviceId;
-use blockstore::Options;
+use blockstore::{Checker, Options};
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, Transaction};
-use types::{GHObject, HObject, Name, PgId, PoolId};
+use store::{CollectionId, StoreError, Transaction};
+use types::{GHObject, HObject, Name, PgId, PoolId, UTime};
 
-use crate::common::{Sim, Simulated};
+use crate::common::{Sim, Simulated, drive};
 
 const LOG_BYTES: u64 = 256 << 10;
 /// Where data and pages begin: behind the label, the superblocks and the log.
@@ -56,4 +56,29 @@ fn what_was_frozen_for_a_checkpoint_that_failed_stays() {
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     check(&mut h, "opened again");
     assert!(takes_changes(&mut h));
+}
+
+#[test]
+fn mending_ends_where_the_store_fails() {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(4 << 20), factory.properties());
+    h.commit(|t| t.create_collection(pg(), 0));
+    let Simulated { mut store, disks } = h.take();
+    let now = UTime { sec: 2_000_000_000, nsec: 0 };
+    let mut checker = Checker::new();
+    assert_eq!(drive(&mut store, now, |store, _| checker.advance(store)), [""; 0]);
+    // The record is in the log, and the checkpoint fails.
+    disks.fail_writes(DeviceId::Data, BLOCKS..u64::MAX);
+    assert_eq!(drive(&mut store, now, |store, _| checker.repair(store)), Ok(()));
+    store.request_checkpoint();
+    let ended = drive(&mut store, now, |store, _| store.emptied());
+    assert!(matches!(ended, Err(StoreError::Io { .. })), "{ended:?}");
+    let ended = drive(&mut store, now, |store, _| checker.repair(store));
+    assert_eq!(ended, Err(StoreError::Stopped), "a store that has stopped takes no change");
+    drop(store);
+    disks.heal(DeviceId::Data);
+    disks.close();
+    let Simulated { mut store, .. } = factory.open(&disks);
+    store.request_checkpoint();
+    assert_eq!(drive(&mut store, now, |store, _| store.emptied()), Ok(()));
 }
