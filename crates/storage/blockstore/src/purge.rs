@@ -3,7 +3,10 @@
 //! The removal itself only takes the object's record away and notes the number in the table of the dead
 //! ([`crate::records::Dead`]). This work follows it, also after the store was closed in between.
 
+use std::collections::BTreeSet;
+
 use blockdev::DeviceQueue;
+use buffer::Piece;
 use store::keys;
 
 use crate::context::{Context, NOTHING_FETCHED};
@@ -18,6 +21,9 @@ use crate::store::BlockStore;
 /// Keys that one step removes at most, and after how many bytes of keys it ends.
 const KEYS_PER_STEP: usize = 512;
 const KEY_BYTES_PER_STEP: usize = 16 << 10;
+
+/// Numbers at most that are passed by since they could not be removed.
+const FAILED_MAX: usize = 1024;
 
 /// Whether changes note that something is dead.
 pub fn adds_dead(changes: &Layer) -> bool {
@@ -34,12 +40,14 @@ pub struct Purge {
     cursor: Option<Cursor>,
     waits: Waits,
     tried: u64,
+    /// Numbers that could not be removed. They stay until the next opening tries again, and no other one waits for them.
+    failed: BTreeSet<u64>,
 }
 
 impl Default for Purge {
     fn default() -> Self {
         // What an earlier opening left is found by the first step.
-        Self { wanted: true, cursor: None, waits: Waits::Nothing, tried: 0 }
+        Self { wanted: true, cursor: None, waits: Waits::Nothing, tried: 0, failed: BTreeSet::new() }
     }
 }
 
@@ -75,26 +83,28 @@ struct Cursor {
     from: Key,
 }
 
-/// What one step came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Purged {
-    /// Nothing is dead.
-    Nothing,
-    /// Some keys are gone; this is where it goes on.
-    Some(Option<Cursor>),
-}
-
 impl Context<'_> {
-    /// Removes some keys of the first number that is dead.
+    /// The first number that is dead and not among those that failed, with what is noted of it.
     ///
     /// # Errors
     /// A page has to be read first, or is damaged.
-    fn purge(&mut self, cursor: Option<&Cursor>) -> Attempt<Purged> {
-        let Some((key, value)) = self.next(&[table::DEAD], Some(&[table::DEAD + 1]))? else {
-            return Ok(Purged::Nothing);
-        };
-        let number = number_of(&key).ok_or_else(|| damaged("a key of a dead object"))?;
-        let dead = Dead::decode(&value).map_err(damaged)?;
+    fn first_dead(&self, failed: &BTreeSet<u64>) -> Attempt<Option<(u64, Piece)>> {
+        let mut merged = self.merged(&[table::DEAD], Some(&[table::DEAD + 1]))?;
+        while let Some((key, value)) = merged.next()? {
+            let number = number_of(&key).ok_or_else(|| damaged("a key of a dead object"))?;
+            if !failed.contains(&number) {
+                return Ok(Some((number, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes some keys of a number that is dead. Returns where it goes on.
+    ///
+    /// # Errors
+    /// A page has to be read first, or is damaged.
+    fn purge(&mut self, number: u64, value: &Piece, cursor: Option<&Cursor>) -> Attempt<Option<Cursor>> {
+        let dead = Dead::decode(value).map_err(damaged)?;
         let known = cursor.filter(|at| (at.number, at.dead) == (number, dead));
         let start = known.map_or(Key::new(), |at| at.from.clone());
         let (mut some, mut bytes) = (Vec::new(), 0);
@@ -106,15 +116,15 @@ impl Context<'_> {
             while let Some((key, value)) = merged.next()? {
                 if some.len() == KEYS_PER_STEP || bytes > KEY_BYTES_PER_STEP {
                     self.delete_parts(some)?;
-                    return Ok(Purged::Some(Some(Cursor { number, dead, from: key })));
+                    return Ok(Some(Cursor { number, dead, from: key }));
                 }
                 bytes += key.len();
                 some.push((*part, key, value));
             }
         }
         self.delete_parts(some)?;
-        self.delete_known(dead_key(number), &value);
-        Ok(Purged::Some(None))
+        self.delete_known(dead_key(number), value);
+        Ok(None)
     }
 }
 
@@ -133,14 +143,24 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.purge.tried = self.tables.pages.clock();
         let cursor = self.purge.cursor.take();
+        let failed = std::mem::take(&mut self.purge.failed);
         let mut context = self.context(&NOTHING_FETCHED);
-        let stop = match context.purge(cursor.as_ref()) {
-            Ok(Purged::Nothing) => {
+        let first = context.first_dead(&failed);
+        let number = first.as_ref().ok().and_then(|first| first.as_ref().map(|(number, _)| *number));
+        let step = match first {
+            Ok(Some((number, value))) => context.purge(number, &value, cursor.as_ref()).map(Some),
+            Ok(None) => Ok(None),
+            Err(stop) => Err(stop),
+        };
+        let stop = match step {
+            Ok(None) => {
+                self.purge.failed = failed;
                 self.purge.wanted = false;
                 return self.wake_for_room();
             }
-            Ok(Purged::Some(next)) => {
+            Ok(Some(next)) => {
                 let ended = context.finish(false);
+                self.purge.failed = failed;
                 match self.admit(ended) {
                     Ok(()) => return self.purge.cursor = next,
                     Err(stop) => stop,
@@ -148,6 +168,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             Err(stop) => {
                 context.take_back();
+                self.purge.failed = failed;
                 stop
             }
         };
@@ -159,8 +180,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 self.checkpoint_wanted = true;
                 Waits::Room
             }
-            // What is dead stays, and takes its space, until the next opening tries again.
+            // What is dead stays, and takes its space, until the next opening tries again. The next number is tried.
             Stop::Blocks(_) | Stop::Announcement | Stop::Error(_) => {
+                if let Some(number) = number.filter(|_| self.purge.failed.len() < FAILED_MAX) {
+                    self.purge.failed.insert(number);
+                    self.purge.waits = Waits::Nothing;
+                    return;
+                }
                 self.purge.wanted = false;
                 return self.wake_for_room();
             }

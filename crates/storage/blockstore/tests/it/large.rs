@@ -1,6 +1,8 @@
 //! Changes that would not fit into one record of the log: they take effect at once, and the work follows.
 
 use crate::common::{Sim, Simulated, check};
+use crate::gaps::blocks_with;
+use blockdev::DeviceId;
 use blockstore::Options;
 use store::conformance::{Factory, Harness};
 use store::{AttrChoice, CollectionId, ObjectChange, ReadOutcome, ReadRequest, Transaction};
@@ -221,4 +223,57 @@ fn what_lies_in_the_onode_of_an_object_with_many_keys_is_given_up_with_it() {
     h = rested(&factory, h);
     let after = h.statfs();
     assert_eq!((after.data_bytes, after.metadata_bytes), (before.data_bytes, before.metadata_bytes));
+}
+
+#[test]
+fn a_removal_that_meets_a_bad_leaf_keeps_no_other_from_its_end() {
+    // Its logs and its size are those of `blocks_with`.
+    let mut factory = factory();
+    let mut h = Harness::new(factory.fresh(16 << 20), factory.properties());
+    let c = pg(0);
+    h.commit(|t| t.create_collection(c, 0));
+    let add = |h: &mut Harness<Simulated>, name: &str| {
+        for first in (0..3000).step_by(300) {
+            let key = |n: u32| format!("{name} {n:08}").as_str().into();
+            let keys = (first..first + 300).map(|n| (key(n), vec![7; 20].into()));
+            h.commit(|t| t.omap_set(c, &object(name, 1), keys.collect()));
+        }
+    };
+    let rest = |h: Harness<Simulated>| {
+        let mut simulated = h.take();
+        simulated.store.request_checkpoint();
+        factory.drain(&mut simulated);
+        assert!(!simulated.store.has_failed() && simulated.store.is_clean());
+        simulated
+    };
+    add(&mut h, "first");
+    add(&mut h, "second");
+    let Simulated { mut store, disks } = rest(h);
+    assert!(factory.seal(&mut store, u64::MAX));
+    drop(store);
+    disks.close();
+    let leaf = blocks_with(&disks, b"first 00002500");
+    assert!(!leaf.is_empty());
+    leaf.iter().for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
+
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.remove(c, &object("first", 1)));
+    h = Harness::new(rest(h), factory.properties());
+    let before = h.statfs().metadata_bytes;
+    h.commit(|t| t.remove(c, &object("second", 1)));
+    h = Harness::new(rest(h), factory.properties());
+    let after = h.statfs().metadata_bytes;
+    assert!(after + 3000 * 30 < before, "{before} bytes before, {after} after");
+    // The next opening with the leaf in order removes the rest.
+    let Simulated { mut store, disks } = rest(h);
+    assert!(factory.seal(&mut store, u64::MAX));
+    drop(store);
+    disks.close();
+    leaf.iter().for_each(|(at, _)| disks.flip_bit(DeviceId::Data, at + 9, 1));
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.touch(c, &object("other", 2)));
+    let mut simulated = rest(h);
+    check(&mut simulated, "with the leaf back");
+    let mut h = Harness::new(simulated, factory.properties());
+    assert!(h.statfs().metadata_bytes < 4096, "{:?}", h.statfs());
 }
