@@ -155,6 +155,49 @@ def test_writers_that_fill_a_file_system_leave_the_monitor_some_of_it(t):
     until(lambda: "OSD_FULL" not in checks(client), "no OSD_FULL")
 
 
+def test_an_image_that_grows_on_a_nearly_full_file_system_keeps_its_data(t):
+    """Between what it has are holes, which it gave back: it may ask for these again, and give back no other part."""
+    below = t.path("below")
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    cluster = t.cluster("--osds", "1", "--osd-size", "1GiB", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    client.rados("-p", POOL, "bench", "20", "write", "-b", "128K", "-t", "16", "--max-objects", "1500", "--no-cleanup", timeout=60)
+    names = sorted(client.rados("-p", POOL, "ls").text.split())
+    client.rados("-p", POOL, "rm", *(name for name in names[::2] if name.startswith("benchmark_data")), timeout=60)
+    stop = cluster.argv("stop", cluster.dir)
+    subprocess.run(stop, check=True, capture_output=True, timeout=BOUND)
+    cluster.up()
+    image = os.path.join(cluster.dir, "osd.0", "block")
+
+    def has():
+        return os.stat(image).st_blocks * 512
+
+    def is_swept():
+        before = has()
+        time.sleep(2)
+        return has() == before < 250 << 20
+
+    # An OSD that was started gives back what is free in its image.
+    until(is_swept, lambda: f"the image gives back what it has no use for: {has()} bytes", 60)
+    system = os.statvfs(below)
+    with open(os.path.join(below, "foreign"), "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, system.f_bavail * system.f_frsize - (26 << 20))
+    writer = client.start("rados", "-p", POOL, "bench", "15", "write", "-b", "64K", "-t", "4", "--no-cleanup")
+    t.cleanups.append(writer.kill)
+    until(lambda: "OSD_FULL" in checks(client) or writer.poll() is not None, "OSD_FULL, or the writer's end", 60)
+    time.sleep(4)
+    writer.kill()
+    writer.wait(BOUND)
+    subprocess.run(stop, check=True, capture_output=True, timeout=BOUND)
+    for deep in ["--deep"], []:
+        fsck = subprocess.run(cluster.argv("store", "fsck", cluster.dir, *deep), capture_output=True, text=True, timeout=BOUND)
+        equal(fsck.returncode, 0, f"fsck: {fsck.stdout} {fsck.stderr}")
+
+
 def test_the_fullest_shard_of_a_store_is_told_before_it_is_full(t):
     """A pool of one PG lies in one shard of two: the OSD is nearly full with that, though half of its store is free."""
     path = t.path("data")
