@@ -155,22 +155,74 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Whether waiting may bring space.
     pub(crate) fn space_may_come(&mut self) -> bool {
+        let of_dead = self.purge.is_wanted();
+        self.space_comes_or(of_dead)
+    }
+
+    /// The same, without what the removal of the dead brings: the removal itself waits.
+    pub(crate) fn space_may_come_for_purge(&mut self) -> bool {
+        self.space_comes_or(false)
+    }
+
+    fn space_comes_or(&mut self, of_dead: bool) -> bool {
         if self.growth != Growth::Refused && self.space.unbacked_blocks() > 0 {
             self.growth = Growth::Wanted;
             return true;
         }
-        if self.checkpoint.is_some()
-            || !self.is_quiet()
-            || self.purge.is_wanted()
-            || self.discarding_blocks > 0
-        {
+        if self.checkpoint.is_some() || !self.is_quiet() || of_dead || self.discarding_blocks > 0 {
             return true;
         }
         if self.space.leaving_blocks() > 0 {
             self.mark_wanted = true;
             return true;
         }
-        self.checkpoint_wanted = !self.tables.active().is_empty();
-        self.checkpoint_wanted
+        // With an empty log there are stranded changes at most, of which a checkpoint would make nothing.
+        let may_free = self.log.used_bytes() > 0;
+        self.checkpoint_wanted |= may_free;
+        may_free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use buffer::Piece;
+    use store::{CollectionId, Completion, ObjectStore, StoreError, Token, Transaction};
+    use types::{HObject, Name, PoolId};
+
+    use crate::records::{Part, part_key};
+    use crate::test_store::{rest, store};
+
+    #[test]
+    fn no_one_waits_for_space_that_a_stranded_change_would_bring() {
+        let mut store = store();
+        let object = |name: &str| HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into();
+        let c = CollectionId::Meta;
+        let mut txn = Transaction::new();
+        txn.create_collection(c, 0).write(c, &object("a"), 0, vec![1; 100_000].into());
+        store.queue(txn, Token(1));
+        store.request_checkpoint();
+        rest(&mut store);
+        assert_eq!(store.log.used_bytes(), 0);
+        // Such a change is in no log and in no tree, and stays among those in memory.
+        store.tables.add(part_key(500, Part::Attr, b"name").into(), Some(Piece::copy_from(b"value")));
+        let spare = store.space.free_blocks() - store.kept_blocks();
+        store.space.allocate(spare - 4).expect("they are free");
+        let mut txn = Transaction::new();
+        txn.write(c, &object("b"), 0, vec![1; 100_000].into());
+        store.queue(txn, Token(2));
+        rest(&mut store);
+        store.acknowledge(Token(2));
+        let mut txn = Transaction::new();
+        txn.remove(c, &object("a"));
+        store.queue(txn, Token(3));
+        rest(&mut store);
+        let mut done = Vec::new();
+        store.completions(&mut done);
+        let [_, refused, removed] = &done[..] else { panic!("{done:?}") };
+        assert!(
+            matches!(refused, Completion::Refused { token: Token(2), error: StoreError::NoSpace { .. } }),
+            "{refused:?}"
+        );
+        assert_eq!(*removed, Completion::Committed { token: Token(3) });
     }
 }

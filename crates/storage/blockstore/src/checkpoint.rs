@@ -176,6 +176,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.checkpoint_wanted = false;
         if self.log.used_bytes() == 0 && !self.has_to_announce() && self.pages_in_one_place() == 0 {
             self.empties_log = false;
+            // What waits for it is not woken by its end.
+            self.wake_for_room();
             return;
         }
         if self.renew_pages() {

@@ -176,9 +176,15 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.purge.waits = match stop {
             Stop::Pages(pages) => Waits::Device(self.read_pages_for(pages, Waiter::Purge)),
             Stop::NextRecord => return,
-            Stop::LogRoom | Stop::Space => {
+            Stop::LogRoom => {
                 self.checkpoint_wanted = true;
                 Waits::Room
+            }
+            Stop::Space if self.space_may_come_for_purge() => Waits::Room,
+            // Who waits for the space of what is dead is refused. The next removal, or opening, tries again.
+            Stop::Space => {
+                self.purge.wanted = false;
+                return self.wake_for_room();
             }
             // What is dead stays, and takes its space, until the next opening tries again. The next number is tried.
             Stop::Blocks(_) | Stop::Announcement | Stop::Error(_) => {
