@@ -160,7 +160,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let is_last = self.empties_log && self.is_quiet() && !self.purge.is_wanted();
         let wanted = self.checkpoint_wanted
             || full
-            || self.tables.active_bytes > self.options.changes_bytes_max
+            // Stranded changes stay: no checkpoint makes them fewer.
+            || self.tables.active_bytes > self.options.changes_bytes_max + self.tables.stranded_bytes
             || is_last && self.log.used_bytes() > 0;
         // The store frees the last checkpoint's changes some a turn. Until it has, the next checkpoint starts only if clients would
         // soon wait for it: so memory holds the changes of one published checkpoint at most.
@@ -428,7 +429,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
         self.published = checkpoint.counters;
-        self.tables.keep_stranded(checkpoint.rest.map(|rest| rest.keys).unwrap_or_default());
+        let (keys, bytes) = checkpoint.rest.map(|rest| (rest.keys, rest.bytes)).unwrap_or_default();
+        self.tables.keep_stranded(keys, bytes);
         if self.tables.stranded.is_empty() {
             self.features &= !features::STRANDED;
         }

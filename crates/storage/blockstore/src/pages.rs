@@ -198,7 +198,7 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use buffer::Piece;
     use types::SplitMix64;
@@ -421,9 +421,9 @@ mod tests {
                     store.space.give_back(ptr.blocks());
                     store.disk.remove(&ptr);
                 }
-                let keys: BTreeSet<Key> = rest.map(|rest| rest.keys).unwrap_or_default();
+                let (keys, bytes) = rest.map(|rest| (rest.keys, rest.bytes)).unwrap_or_default();
                 stranded += keys.len();
-                store.tables.keep_stranded(keys);
+                store.tables.keep_stranded(keys, bytes);
                 store.tables.thaw();
                 store.tables.pages.forget_bad();
                 let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();

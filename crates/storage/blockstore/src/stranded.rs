@@ -18,7 +18,8 @@ use crate::stop::{Attempt, damaged};
 use crate::store::BlockStore;
 use crate::tree::{Gap, Tables};
 
-/// Of the memory for changes, the part that stranded ones may take: the store stops where there are more.
+/// Of the memory for changes, the part that stranded ones may take: the store stops where there are more. Those that are noted already
+/// may stay, however little memory there is later.
 const SHARE: u64 = 4;
 
 /// The first key of the table of notes, which is the tree's last.
@@ -63,6 +64,12 @@ pub struct Rest {
     pub changes: Layer,
     /// The keys of all stranded changes.
     pub keys: BTreeSet<Key>,
+    /// Memory that these take with their notes' values, bytes.
+    pub bytes: u64,
+}
+
+fn memory_of(key: &[u8], value: &[u8]) -> u64 {
+    CHANGE_MEMORY + (key.len() + value.len()) as u64
 }
 
 impl Tables {
@@ -72,15 +79,15 @@ impl Tables {
     /// # Errors
     /// There are more stranded changes than that: why the first gap can't be read.
     pub fn strand(&self, gaps: &[(Gap, StoreError)], at: &[u8], bytes_max: u64) -> Result<Rest, StoreError> {
-        let (mut rest, mut bytes) = (Rest { changes: Layer::new(), keys: BTreeSet::new() }, 0);
+        let mut rest = Rest { changes: Layer::new(), keys: BTreeSet::new(), bytes: 0 };
         for (gap, error) in gaps {
             for (key, change) in within(self.frozen.as_ref(), &gap.low, gap.high.as_deref()) {
                 let (note, value) = note(key, change.as_ref());
-                bytes += CHANGE_MEMORY + (note.len() + value.len()) as u64;
+                rest.bytes += memory_of(&note, &value);
                 rest.changes.insert(note.into(), Some(value));
                 rest.keys.insert(key.key().clone());
             }
-            if bytes > bytes_max {
+            if rest.bytes > bytes_max {
                 return Err(match error {
                     StoreError::Damaged(what) => StoreError::Damaged(format!(
                         "{what}; the changes that belong to such pages take over {bytes_max} bytes"
@@ -98,13 +105,13 @@ impl Tables {
     }
 
     /// The frozen changes are to go, but for the stranded ones: these are changes like others again, where none is newer.
-    pub fn keep_stranded(&mut self, keys: BTreeSet<Key>) {
+    pub fn keep_stranded(&mut self, keys: BTreeSet<Key>, bytes: u64) {
         for key in keys.iter().filter(|key| !self.active().contains_key(*key)).cloned().collect::<Vec<_>>() {
             if let Some(change) = self.frozen.as_ref().and_then(|frozen| frozen.get(&key)).cloned() {
                 self.add(key.into(), change);
             }
         }
-        self.stranded = keys;
+        (self.stranded, self.stranded_bytes) = (keys, bytes);
     }
 
     /// Loads what is stranded, before anything that is newer.
@@ -115,6 +122,7 @@ impl Tables {
         let notes = self.range(&Layer::new(), &NOTES, None)?;
         let changes: Vec<_> = notes.iter().map(|(key, value)| noted(key, value)).collect::<Attempt<_>>()?;
         self.stranded = changes.iter().map(|(key, _)| key.clone()).collect();
+        self.stranded_bytes = notes.iter().map(|(key, value)| memory_of(key, value)).sum();
         changes.into_iter().for_each(|(key, change)| self.add(key.into(), change));
         Ok(())
     }
@@ -126,9 +134,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tables.stranded.len()
     }
 
-    /// Bytes of stranded changes at most.
+    /// Bytes of stranded changes at most. What is noted already was taken with more memory: it ends no store that has less now.
     pub(crate) fn stranded_bytes_max(&self) -> u64 {
-        self.options.changes_bytes_max / SHARE
+        (self.options.changes_bytes_max / SHARE).max(self.tables.stranded_bytes)
     }
 }
 

@@ -324,6 +324,8 @@ pub struct Tables {
     pub frozen_bytes: u64,
     /// The keys of stranded changes, as the tree notes them.
     pub stranded: BTreeSet<Key>,
+    /// Memory of these notes, bytes.
+    pub stranded_bytes: u64,
     pub tree: Tree,
     pub pages: Pages,
     /// What was found lately.

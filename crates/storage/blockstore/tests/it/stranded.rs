@@ -274,6 +274,42 @@ fn what_is_stranded_is_bounded() {
     );
 }
 
+#[test]
+fn less_memory_ends_no_store_for_what_is_stranded_already() {
+    let (mut factory, disks) = filled(Options::default());
+    let damaged = damage(&disks, 3, RECORDS);
+    assert!(!damaged.is_empty());
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let stranded = RECORDS + 300;
+    (RECORDS + 1..=stranded).for_each(|n| {
+        h.commit(|t| {
+            append(t, 3, n, 0);
+            t.touch(pg(0), &object(0, n))
+        });
+    });
+    let mut disks = closed(&factory, h);
+    // A quarter of this is less than they take.
+    factory.options.changes_bytes_max = 64 << 10;
+    for n in 5000..5003 {
+        let mut h = Harness::new(factory.open(&disks), factory.properties());
+        assert!(h.store().store.stranded_changes() > 100);
+        h.commit(|t| t.touch(pg(0), &object(0, n)));
+        disks = closed(&factory, h);
+    }
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let ends = (stranded + 1..stranded + 1000).any(|n| {
+        let mut txn = Transaction::new();
+        append(&mut txn, 3, n, 0);
+        h.apply(txn).is_err()
+    });
+    assert!(ends, "there is a bound for more");
+    drop(h.abandon());
+    disks.close();
+    restore(&disks, damaged);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    assert!(versions(&mut h, 3).len() as u64 >= stranded);
+}
+
 /// What the logs hold: records by version, with their marks.
 type Logs = Vec<BTreeMap<u64, u64>>;
 
