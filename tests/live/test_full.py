@@ -93,6 +93,15 @@ def test_a_full_osd_on_a_slow_disk_holds_writes_back_too(t):
     fills_up(t, 16 << 20, (5, 7), "--store", "simple", "--osd-size", "128MiB", *slow)
 
 
+def file_system(t, name, size):
+    """A small file system, which ends with the test."""
+    below = t.path(name)
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    return below
+
+
 def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
     """The image is sparse: the file system below has less than it promises."""
     for store in ("simple", "block"):
@@ -100,10 +109,7 @@ def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
 
 
 def full_disk_below(t, store):
-    below = t.path(f"below-{store}")
-    os.mkdir(below)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", below], check=True)
-    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    below = file_system(t, f"below-{store}", "300m")
     path = t.path("data")
     with open(path, "wb") as f:
         f.write(os.urandom(4 << 20))
@@ -128,10 +134,7 @@ def full_disk_below(t, store):
 
 
 def test_writers_that_fill_a_file_system_leave_the_monitor_some_of_it(t):
-    below = t.path("below")
-    os.mkdir(below)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", below], check=True)
-    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    below = file_system(t, "below", "300m")
     cluster = t.cluster("--osds", "2", "--osd-size", "1GiB", directory=os.path.join(below, "c"))
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", POOL, "8")
@@ -157,10 +160,7 @@ def test_writers_that_fill_a_file_system_leave_the_monitor_some_of_it(t):
 
 def test_an_image_that_grows_on_a_nearly_full_file_system_keeps_its_data(t):
     """Between what it has are holes, which it gave back: it may ask for these again, and give back no other part."""
-    below = t.path("below")
-    os.mkdir(below)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", below], check=True)
-    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    below = file_system(t, "below", "400m")
     cluster = t.cluster("--osds", "1", "--osd-size", "1GiB", directory=os.path.join(below, "c"))
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", POOL, "8")
@@ -229,10 +229,7 @@ def test_the_fullest_shard_of_a_store_is_told_before_it_is_full(t):
 
 
 def test_osds_of_one_file_system_count_its_space_once(t):
-    below = t.path("below")
-    os.mkdir(below)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", below], check=True)
-    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    below = file_system(t, "below", "400m")
     cluster = t.cluster("--store", "simple", "--osds", "3", "--osd-size", "1TiB", directory=os.path.join(below, "c"))
     client = t.client(cluster)
     stats = until(lambda: (s := client.ceph_json("df")["stats"])["total_bytes"] and s, "space in ceph df")
