@@ -775,6 +775,19 @@ fn set_full(w: &mut World, full: bool) {
     });
 }
 
+/// The same and a write of 3 MiB, which waits: the map shows the OSD full. To be `sent_back`, it meets a pool that is full, too.
+fn with_a_write_that_lacks_room(sent_back: bool) -> World {
+    let mut w = half_full();
+    let op = w.write("large", &[1; 3 << 20]);
+    w.send_op(CLIENT, op);
+    assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
+    show_full(&mut w);
+    if sent_back {
+        set_full(&mut w, true);
+    }
+    w
+}
+
 #[test]
 fn a_write_that_the_store_could_never_hold_is_refused_and_concerns_no_other() {
     let mut w = half_full();
@@ -813,15 +826,10 @@ fn a_write_that_tries_and_does_not_fit_now_is_refused_and_concerns_no_other() {
 #[test]
 fn room_that_a_client_waited_for_is_not_kept_when_it_is_gone() {
     for sent_back in [false, true] {
-        let mut w = half_full();
+        let mut w = with_a_write_that_lacks_room(sent_back);
         let other = SessionId(101);
         w.open_client(other);
-        let op = w.write("large", &[1; 3 << 20]);
-        w.send_op(CLIENT, op);
-        assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
-        show_full(&mut w);
         if sent_back {
-            set_full(&mut w, true);
             assert_eq!(w.osd.held(), (0, 0));
             w.pass_ms(6000);
             assert_eq!(
@@ -852,14 +860,7 @@ fn room_that_a_client_waited_for_is_not_kept_when_it_is_gone() {
 #[test]
 fn room_that_a_write_waits_for_is_not_kept_when_its_pg_is_led_elsewhere() {
     for sent_back in [false, true] {
-        let mut w = half_full();
-        let op = w.write("large", &[1; 3 << 20]);
-        w.send_op(CLIENT, op);
-        assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
-        show_full(&mut w);
-        if sent_back {
-            set_full(&mut w, true);
-        }
+        let mut w = with_a_write_that_lacks_room(sent_back);
         act_with_another(&mut w, &[OsdId(1)]);
         w.settle();
         assert_eq!(w.osd.held(), (0, 0), "its client sends it to the other one");
