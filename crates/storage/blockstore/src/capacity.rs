@@ -96,7 +96,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.places(runs)
     }
 
-    /// The owner is no longer at work on the device.
+    /// The device's owner has ended its work on what was lent to it: the store may write there again.
     pub fn returned(&mut self) {
         self.space.return_lent();
     }

@@ -267,12 +267,10 @@ fn read_runs<Q: DeviceQueue>(
     runs: &[Run],
 ) -> Vec<Option<Piece>> {
     let mut parts = Vec::with_capacity(runs.len());
-    let step = io.request_bytes_max();
     for run in runs {
-        let (offset, bytes) = (layout.block_offset(run.start), u64::from(run.count) * BLOCK);
-        for at in (0..bytes).step_by(step as usize) {
-            let purpose = Purpose::Page(ptr.clone(), parts.len());
-            io.read(purpose, offset + at, (bytes - at).min(step) as usize);
+        let offset = layout.block_offset(run.start);
+        for (from, len) in io.parts(u64::from(run.count) * BLOCK) {
+            io.read(Purpose::Page(ptr.clone(), parts.len()), offset + from, len);
             parts.push(None);
         }
     }

@@ -83,9 +83,21 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
     }
 
     fn add(&mut self, purpose: P, device: DeviceId, op: Op) {
+        let len = match &op {
+            Op::Read { buffer, .. } => buffer.len(),
+            Op::Write { data, .. } => data.len(),
+            Op::Flush | Op::Discard { .. } => 0,
+        };
+        debug_assert!(len as u64 <= self.request_bytes_max, "the device refuses a request of {len} bytes");
         self.next += 1;
         self.open.insert(self.next, purpose);
         self.out.push(Request::new(Token(self.next), device, op));
+    }
+
+    /// The parts of so many bytes that the devices take in one request each: from where on, and how many.
+    pub fn parts(&self, bytes: u64) -> impl Iterator<Item = (u64, usize)> + use<Q, P> {
+        let step = self.request_bytes_max;
+        (0..bytes).step_by(step as usize).map(move |from| (from, (bytes - from).min(step) as usize))
     }
 
     /// Reads at most [`Io::request_bytes_max`] bytes of the data device.
@@ -121,11 +133,10 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         data: &Rope,
         durability: Durability,
     ) -> usize {
-        let step = self.request_bytes_max as usize;
         let mut requests = 0;
-        for from in (0..data.len()).step_by(step) {
-            let part = data.slice(from..data.len().min(from + step));
-            let op = Op::Write { offset: offset + from as u64, data: part, durability };
+        for (from, len) in self.parts(data.len() as u64) {
+            let part = data.slice(from as usize..from as usize + len);
+            let op = Op::Write { offset: offset + from, data: part, durability };
             self.add(purpose.clone(), device, op);
             requests += 1;
         }

@@ -308,10 +308,9 @@ impl<Q: DeviceQueue> Opener<Q> {
 
     fn ask_of(&mut self, read: fn(&mut Io<Q, Purpose>, Purpose, u64, usize), offset: u64, bytes: u64) {
         let Some(io) = &mut self.io else { return };
-        let step = io.request_bytes_max();
-        for at in (0..bytes).step_by(step as usize) {
+        for (from, len) in io.parts(bytes) {
             let purpose = Purpose::Fetch { waiter: 0, first: self.requests as u64, count: 0 };
-            read(io, purpose, offset + at, (bytes - at).min(step) as usize);
+            read(io, purpose, offset + from, len);
             self.requests += 1;
         }
     }
