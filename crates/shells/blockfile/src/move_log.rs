@@ -133,7 +133,7 @@ impl Taken {
         match prepare(&self.path, &self.held, label, owner) {
             Ok(()) => Ok(self.held),
             Err(refused) => {
-                // Why there is no log says more than why the place could not be given back.
+                // The caller is told why there is no log, not that the file could not be removed either.
                 let _ = self.undo();
                 Err(refused)
             }

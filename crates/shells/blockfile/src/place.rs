@@ -212,8 +212,8 @@ pub struct Places {
     pub log: Option<PathBuf>,
 }
 
-/// Those of the store in `dir`, also of one that is being made, as far as it was given some. An image file that was put elsewhere,
-/// behind a link, is no device; what is not there is one that is gone.
+/// Those of the store in `dir`, also of one that is being made, as far as it was given some. A link to an image
+/// file names no device. A link that leads nowhere does: the device is gone.
 pub fn places_in(dir: &Path) -> Places {
     let linked = |path: PathBuf| std::fs::read_link(path).ok();
     let is_file = std::fs::metadata(path_in(dir)).is_ok_and(|found| found.is_file());

@@ -20,8 +20,8 @@ pub struct Mended {
 /// transaction a shard. A record or data that can't be read stays as it is; where metadata can't be read, all of the shard does.
 ///
 /// # Errors
-/// The change of a shard is refused: there is no room, or a page can't be read. That shard stays as it was. Or the device fails:
-/// then the change is there or not, as after a power loss.
+/// A shard refuses the change: it has no room, or can't read a page. That shard stays as it was. Or the device fails: then the
+/// change is there or not, as after a power loss.
 pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError> {
     let mut all = Mended::default();
     let shards = store.store().shards();

@@ -92,7 +92,8 @@ pub(crate) struct Shard {
     statfs_asked: bool,
     /// What PGs copy, on its way to them: it waits for space as a write does.
     copied: VecDeque<(PgSlot, Token, CopyResult)>,
-    /// A PG is being told that there is no room for so many bytes that it copies: what it drops for that is sent back.
+    /// The bytes of a copy that its PG is being told there is no room for, otherwise 0. Meanwhile the writes that the PG drops count as
+    /// sent back to their clients.
     lacking: u64,
     /// Bytes of transactions that the store has not answered: they are there also when their sessions are gone.
     queued_bytes: u64,
