@@ -96,6 +96,8 @@ enum Step<Q: DeviceQueue> {
     Superblocks,
     Choose(ShardLayout, Label),
     Log(Shard, Box<Replay>),
+    /// The same part of the log, unit by unit, since the device could not read it whole.
+    LogUnits(Shard, Box<Replay>),
     /// What lies beside the log is being read: of this record.
     Prove(Shard, Replayed, u64),
     Load(Box<BlockStore<Q>>, Box<Loading>),
@@ -272,7 +274,11 @@ impl<Q: DeviceQueue> Opener<Q> {
             self.step = match std::mem::replace(&mut self.step, Step::Ended) {
                 // A superblock may be there a second time.
                 Step::Choose(layout, label) => self.chosen(layout, &label, &read.collect::<Vec<_>>())?,
-                step => self.next(step, read.collect::<Result<_, _>>()?)?,
+                Step::LogUnits(shard, replay) => self.read_units(shard, replay, read)?,
+                step => match read.collect::<Result<_, _>>() {
+                    Ok(read) => self.next(step, read)?,
+                    Err(error) => self.next_without(step, error)?,
+                },
             };
             if let Step::Ended = self.step {
                 return Ok(false);
@@ -353,10 +359,52 @@ impl<Q: DeviceQueue> Opener<Q> {
                 }
                 self.prove(shard, replayed, sequence + 1)
             }
-            Step::Choose(..) | Step::Load(..) | Step::Loaded(_) | Step::Seal(_) | Step::Ended => {
-                Ok(Step::Ended)
+            Step::Choose(..)
+            | Step::LogUnits(..)
+            | Step::Load(..)
+            | Step::Loaded(_)
+            | Step::Seal(_)
+            | Step::Ended => Ok(Step::Ended),
+        }
+    }
+
+    /// The device could not read what a step asked for: the opening ends, or, in spite of damage, does without that.
+    fn next_without(&mut self, step: Step<Q>, error: DeviceError) -> Result<Step<Q>, OpenError> {
+        match step {
+            Step::Log(shard, replay) => {
+                self.pass(error.into())?;
+                let (offset, bytes) = replay.wanted().unwrap_or_default();
+                let unit_bytes = u64::from(shard.layout.log.unit_bytes);
+                for at in (0..bytes as u64).step_by(unit_bytes as usize) {
+                    self.ask_of(Io::read_log, offset + at, unit_bytes);
+                }
+                Ok(Step::LogUnits(shard, replay))
+            }
+            Step::Prove(shard, mut replayed, sequence) => {
+                self.pass(error.into())?;
+                replayed.cut(sequence);
+                self.prove(shard, replayed, sequence + 1)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Takes a part of the log that was read unit by unit. One that can't be read counts as one that was never written: the record
+    /// there ends the log.
+    fn read_units(
+        &mut self,
+        shard: Shard,
+        mut replay: Box<Replay>,
+        units: impl Iterator<Item = Result<Piece, DeviceError>>,
+    ) -> Result<Step<Q>, OpenError> {
+        let unread = vec![0; shard.layout.log.unit_bytes as usize];
+        for unit in units {
+            match unit {
+                Ok(bytes) => replay.on_read(&bytes),
+                Err(_) => replay.on_read(&unread),
             }
         }
+        self.read_log(shard, replay)
     }
 
     /// Takes the superblock that counts, of what was read of all of them and of the label of a device of logs.

@@ -152,14 +152,23 @@ fn noticed(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &st
     }
 }
 
-/// Opens a store that is refused in spite of its damage: what is read of it is right, or was before the last records of the log, and
-/// nothing is written.
+/// Opens a store that is refused in spite of its damage, if its label and a superblock can be read: what is read of it is right,
+/// or was before the last records of the log, and nothing is written.
 fn read_what_is_left(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &str) {
+    match factory.open_damaged(disks) {
+        Ok(simulated) => read_damaged(simulated, factory, disks, want, what),
+        Err(_) => disks.close(),
+    }
+}
+
+fn read_damaged(
+    mut simulated: Simulated,
+    factory: &Sim,
+    disks: &SimDisks,
+    want: &[Vec<ReadOutcome>],
+    what: &str,
+) {
     let writes = disks.counts(DeviceId::Data).writes;
-    let Ok(mut simulated) = factory.open_damaged(disks) else {
-        // Not even the label, or no superblock, can be read.
-        return disks.close();
-    };
     let is_of_log = simulated.store.damage().is_some_and(|damage| !damage.is_empty());
     let problems = check(&mut simulated);
     assert!(problems.iter().any(|problem| problem.contains("nothing is mended")), "{what}: {problems:?}");
@@ -422,4 +431,40 @@ fn a_log_of_an_earlier_time_is_refused() {
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     let read = contents(&mut h, 1).expect("it is there");
     assert!(matches!(&read[0], ReadOutcome::Data(data) if data.to_vec()[..1000] == [7; 1000]));
+}
+
+/// A store that is refused since the device can't read a block is read without what needs it.
+fn read_without(at: u64, factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>]) {
+    let what = format!("without the block at byte {at}");
+    disks.fail_reads(DeviceId::Data, at..at + BLOCK);
+    match factory.try_open(disks) {
+        Err(OpenError::Device(error)) => assert!(error.to_string().contains("EIO"), "{what}: {error}"),
+        Err(other) => panic!("{what}: {other}"),
+        Ok(_) => panic!("{what}: the store is opened"),
+    }
+    disks.close();
+    let simulated = factory.open_damaged(disks).unwrap_or_else(|error| panic!("{what}: {error}"));
+    read_damaged(simulated, factory, disks, want, &what);
+    disks.heal(DeviceId::Data);
+}
+
+#[test]
+fn what_lies_before_an_unreadable_part_of_the_log_is_read_in_spite_of_it() {
+    let (factory, disks, want, _) = filled(false);
+    // All of the log is read, since its records are looked for behind its end, too.
+    for at in (LOG..LOG + LOG_BYTES).step_by(BLOCK as usize) {
+        read_without(at, &factory, &disks, &want);
+    }
+}
+
+#[test]
+fn a_record_whose_data_beside_the_log_are_unreadable_ends_the_log() {
+    let (factory, disks, want, _) = filled(false);
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let last = want.len() as u32;
+    h.commit(|t| t.write(pg(), &object(last), 0, vec![7; 1 << 20].into()));
+    let at = h.store().store.locate(pg(), &object(last), 0).expect("it was written");
+    drop(h.take());
+    disks.close();
+    read_without(at, &factory, &disks, &want);
 }
