@@ -93,6 +93,30 @@ def test_a_full_osd_on_a_slow_disk_holds_writes_back_too(t):
     fills_up(t, 16 << 20, (5, 7), "--store", "simple", "--osd-size", "128MiB", *slow)
 
 
+def test_a_full_osd_holds_large_omap_values_back_too(t):
+    """The block store counts metadata several times: values that come together must not reach into the reserve, where they
+    are refused."""
+    cluster = t.cluster("--osds", "1", "--store", "block", "--osd-size", "256MiB",
+                        "--set", "osd_mon_report_interval=0.2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    bench = client.start("rados", "-p", POOL, "bench", "60", "write", "--write-omap", "-b", str(4 << 20), "-t", "16",
+                         "--no-cleanup", stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: "OSD_FULL" in checks(client), "OSD_FULL")
+        time.sleep(2)
+        expect(bench.poll() is None, "a value was refused")
+        written = client.rados("-p", POOL, "ls").text.split()
+        for name in written:
+            client.rados("-p", POOL, "rm", name, "--force-full")
+        until(lambda: not checks(client) or len(client.rados("-p", POOL, "ls").text.split()) > 3, "more values")
+        expect(bench.poll() is None, "a value was refused when there was room again")
+    finally:
+        bench.kill()
+        bench.wait(BOUND)
+    cluster.stop()
+
+
 def file_system(t, name, size):
     """A small file system, which ends with the test."""
     below = t.path(name)

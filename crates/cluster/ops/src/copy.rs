@@ -28,7 +28,7 @@ pub struct CopySource {
 }
 
 /// An object as it was read to be copied, whole.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CopiedObject {
     pub mtime: UTime,
     pub user_version: u64,
@@ -49,10 +49,15 @@ pub struct CopiedObject {
 impl CopiedObject {
     /// Bytes of everything that it holds.
     pub fn bytes(&self) -> u64 {
+        self.data.len() as u64 + self.metadata_bytes()
+    }
+
+    /// Bytes of its attributes and omap.
+    pub fn metadata_bytes(&self) -> u64 {
         let pair = |(key, value): (&Name, &Rope)| key.len() + value.len();
         let attrs: usize = self.attrs.iter().map(pair).sum();
         let omap: usize = self.omap.iter().map(|(key, value)| pair((key, value))).sum();
-        (attrs + omap + self.omap_header.len() + self.data.len()) as u64
+        (attrs + omap + self.omap_header.len()) as u64
     }
 
     fn has_omap(&self) -> bool {

@@ -25,11 +25,13 @@ pub struct OpSpec {
 pub enum SpaceUse {
     /// It only reads, or removes.
     Nothing,
-    /// It changes the object: metadata, and what data the request brings.
+    /// It changes the object: a little metadata, and what data the request brings.
     Payload,
+    /// It changes the object's attributes or omap: all that the request brings is metadata.
+    Metadata,
     /// It writes as much as it says, from little data (WRITESAME).
     Announced,
-    /// As the method of a class that it calls: what changes the object is [`SpaceUse::Payload`].
+    /// As the method of a class that it calls: what changes the object may be [`SpaceUse::Metadata`].
     Method,
 }
 
@@ -76,7 +78,11 @@ const fn read_attr(code: OpCode, run: fn(&mut Runner<'_>, &XattrArgs, &Op) -> St
 }
 
 const fn write_attr(code: OpCode, run: fn(&mut Runner<'_>, &XattrArgs, &Op) -> StepResult) -> OpSpec {
-    OpSpec { code, user_modify: true, space: SpaceUse::Payload, run: OpRun::Xattr(run) }
+    OpSpec { code, user_modify: true, space: SpaceUse::Metadata, run: OpRun::Xattr(run) }
+}
+
+const fn write_omap(code: OpCode, run: fn(&mut Runner<'_>, &Extent, &Op) -> StepResult) -> OpSpec {
+    OpSpec { code, user_modify: true, space: SpaceUse::Metadata, run: OpRun::Extent(run) }
 }
 
 const fn notify(code: OpCode, run: fn(&mut Runner<'_>, u64, &Op) -> StepResult) -> OpSpec {
@@ -164,10 +170,10 @@ static TABLE: &[OpSpec] = &[
         space: SpaceUse::Nothing,
         run: OpRun::Watch(|run, cookie, action, timeout| run.watch(cookie, action, timeout)),
     },
-    write(OpCode::OMAPSETVALS, |run, _, op| run.omap_set(&op.indata)),
-    write(OpCode::OMAPSETHEADER, |run, _, op| run.omap_set_header(&op.indata)),
-    write(OpCode::OMAPCLEAR, |run, _, _| run.omap_clear()),
-    write(OpCode::OMAPRMKEYS, |run, _, op| run.omap_remove(&op.indata)),
+    write_omap(OpCode::OMAPSETVALS, |run, _, op| run.omap_set(&op.indata)),
+    write_omap(OpCode::OMAPSETHEADER, |run, _, op| run.omap_set_header(&op.indata)),
+    write_omap(OpCode::OMAPCLEAR, |run, _, _| run.omap_clear()),
+    write_omap(OpCode::OMAPRMKEYS, |run, _, op| run.omap_remove(&op.indata)),
     copy_from(OpCode::COPY_FROM),
     OpSpec {
         code: OpCode::SETALLOCHINT,
@@ -185,7 +191,7 @@ static TABLE: &[OpSpec] = &[
             run.write_same(offset, length, of, &op.indata, op.flags)
         }),
     },
-    write(OpCode::OMAPRMKEYRANGE, |run, _, op| run.omap_remove_range(&op.indata)),
+    write_omap(OpCode::OMAPRMKEYRANGE, |run, _, op| run.omap_remove_range(&op.indata)),
     copy_from(OpCode::COPY_FROM2),
     write_attr(OpCode::SETXATTR, |run, args, op| run.set_xattr(args, &op.indata)),
     write_attr(OpCode::RMXATTR, |run, args, op| run.remove_xattr(args, &op.indata)),

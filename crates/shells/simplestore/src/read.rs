@@ -223,6 +223,7 @@ impl Context<'_, '_> {
             bytes_available: report.available,
             data_bytes,
             metadata_bytes,
+            metadata_factor: 1,
             objects: self.tables.len(Table::Onodes)?,
             ..StatFs::default()
         })

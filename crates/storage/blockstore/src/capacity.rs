@@ -50,6 +50,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             bytes_available: self.bytes_limit(false).saturating_sub(used),
             data_bytes: self.space.data_blocks() * BLOCK,
             metadata_bytes: self.counters.metadata_bytes * Self::METADATA_FACTOR,
+            metadata_factor: Self::METADATA_FACTOR,
             objects: self.counters.objects,
             compressed: self.packer.counted.clone(),
         }

@@ -301,6 +301,8 @@ pub struct StatFs {
     pub data_bytes: u64,
     /// Bytes that names, attributes, omaps, logs and maps of data take.
     pub metadata_bytes: u64,
+    /// So many bytes of the space are used, at most, by each byte of names, attributes and omaps that a transaction brings.
+    pub metadata_factor: u64,
     /// Objects in all collections.
     pub objects: u64,
     /// What is compressed, by the pool whose objects it was written for; no pool without any.

@@ -495,7 +495,7 @@ impl Shard {
             // It was removed with its pool.
             let Some(entry) = self.pgs.get(slot) else { continue };
             let pool = entry.pg.id().pg.pool;
-            let bytes = result.as_ref().map_or(0, |copied| space::rounded(copied.bytes()));
+            let bytes = result.as_ref().map_or(0, |copied| self.space.of_copied(copied));
             let full = |map: &Option<Arc<OsdMap>>| map.as_ref().is_some_and(|map| is_full(map, pool));
             match self.room_for(bytes) {
                 Some(Room::Taken) => {}
@@ -531,7 +531,7 @@ impl Shard {
         if !entry.takes_requests_of(op.epoch) {
             return Turn::Hold;
         }
-        let bytes = space::may_take(&op.ops, &self.config.pg.classes);
+        let bytes = self.space.may_take(&op.ops, &self.config.pg.classes);
         let tries = op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
         if !tries {
             self.space.came(slot, session, bytes);

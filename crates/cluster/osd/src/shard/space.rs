@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use maps::{OsdMap, OsdState};
 use messages::{Op, OpArgs};
-use ops::{ClassTable, SpaceUse, spec};
+use ops::{ClassTable, CopiedObject, SpaceUse, spec};
 use store::StatFs;
 
 use super::PgSlot;
@@ -174,6 +174,31 @@ impl SpaceBudget {
         self.sent_back.values().copied().max().unwrap_or(0).max(self.waiting)
     }
 
+    /// Bytes that a request may take in the store, at most; 0 for one that only reads or deletes.
+    pub(crate) fn may_take(&self, ops: &[Op], classes: &ClassTable) -> u64 {
+        // What is not supported fails, and takes nothing.
+        ops.iter().filter_map(|op| Some((op, spec(op.code)?))).fold(0, |sum, (op, spec)| {
+            let brought = op.indata.len() as u64;
+            let bytes = match (spec.space, &op.args) {
+                (SpaceUse::Nothing, _) => return sum,
+                (SpaceUse::Method, _) if !classes.writes(op) => return sum,
+                (SpaceUse::Announced, OpArgs::WriteSame { length, .. }) => rounded(*length),
+                (SpaceUse::Payload | SpaceUse::Announced, _) => rounded(brought),
+                (SpaceUse::Metadata | SpaceUse::Method, _) => self.of_metadata(brought),
+            };
+            sum.saturating_add(bytes).saturating_add(OVERHEAD)
+        })
+    }
+
+    /// Bytes that a copied object takes in the store, at most.
+    pub(crate) fn of_copied(&self, copied: &CopiedObject) -> u64 {
+        rounded(copied.data.len() as u64).saturating_add(self.of_metadata(copied.metadata_bytes()))
+    }
+
+    fn of_metadata(&self, bytes: u64) -> u64 {
+        rounded(bytes.saturating_mul(self.statfs.metadata_factor.max(1)))
+    }
+
     fn left(&self) -> u64 {
         self.statfs.bytes_available.saturating_sub(self.reserved()).saturating_sub(self.charged)
     }
@@ -214,23 +239,8 @@ pub(crate) fn full_state(statfs: &StatFs, is_full: bool, map: &OsdMap) -> u32 {
     }
 }
 
-/// Bytes that so much data takes.
-pub(crate) fn rounded(bytes: u64) -> u64 {
+fn rounded(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
-}
-
-/// Bytes that a request may take in the store, at most; 0 for one that only reads or deletes.
-pub(crate) fn may_take(ops: &[Op], classes: &ClassTable) -> u64 {
-    // What is not supported fails, and takes nothing.
-    ops.iter().filter_map(|op| Some((op, spec(op.code)?))).fold(0, |sum, (op, spec)| {
-        let data = match (spec.space, &op.args) {
-            (SpaceUse::Nothing, _) => return sum,
-            (SpaceUse::Method, _) if !classes.writes(op) => return sum,
-            (SpaceUse::Announced, OpArgs::WriteSame { length, .. }) => *length,
-            (SpaceUse::Payload | SpaceUse::Announced | SpaceUse::Method, _) => op.indata.len() as u64,
-        };
-        sum.saturating_add(rounded(data)).saturating_add(OVERHEAD)
-    })
 }
 
 #[cfg(test)]
@@ -272,14 +282,30 @@ mod tests {
         use messages::OpCode;
         let op = |code, args| Op::new(code, args).with_indata(vec![1; 100]);
         let classes = ClassTable::default();
-        let data = |ops: &[Op]| may_take(ops, &classes).saturating_sub(OVERHEAD);
+        let space = SpaceBudget::default();
+        let data = |ops: &[Op]| space.may_take(ops, &classes).saturating_sub(OVERHEAD);
         assert_eq!(data(&[op(OpCode::WRITE, OpArgs::extent(0, 100))]), BLOCK);
         assert_eq!(data(&[op(OpCode::TRUNCATE, OpArgs::extent(1 << 40, 0))]), BLOCK, "a hole takes nothing");
         let same = OpArgs::WriteSame { offset: 0, length: 1 << 20, data_length: 100 };
         assert_eq!(data(&[op(OpCode::WRITESAME, same)]), 1 << 20);
         for code in [OpCode::READ, OpCode::DELETE, OpCode::COPY_GET] {
-            assert_eq!(may_take(&[op(code, OpArgs::none())], &classes), 0);
+            assert_eq!(space.may_take(&[op(code, OpArgs::none())], &classes), 0);
         }
+    }
+
+    #[test]
+    fn attributes_and_omaps_take_as_many_times_their_bytes_as_the_store_says() {
+        use messages::OpCode;
+        let mut space = SpaceBudget::default();
+        space.statfs_received(StatFs { metadata_factor: 4, ..StatFs::default() });
+        let classes = ClassTable::default();
+        for code in [OpCode::OMAPSETVALS, OpCode::OMAPSETHEADER, OpCode::SETXATTR] {
+            let op = Op::new(code, OpArgs::none()).with_indata(vec![1; 1 << 20]);
+            assert_eq!(space.may_take(&[op], &classes), (4 << 20) + OVERHEAD, "{code:?}");
+        }
+        let pair = ("key".into(), vec![1; (1 << 20) - 3].into());
+        let copied = CopiedObject { omap: vec![pair], data: vec![1; 100].into(), ..CopiedObject::default() };
+        assert_eq!(space.of_copied(&copied), (4 << 20) + BLOCK);
     }
 
     #[test]

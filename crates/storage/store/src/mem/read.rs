@@ -92,6 +92,7 @@ impl MemStore {
             bytes_available: self.bytes_available(),
             data_bytes: self.usage.data,
             metadata_bytes: self.usage.metadata,
+            metadata_factor: 1,
             objects: self.collections.values().map(|c| c.objects_count()).sum(),
             ..StatFs::default()
         }

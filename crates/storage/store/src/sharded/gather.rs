@@ -138,6 +138,7 @@ impl std::ops::AddAssign for StatFs {
             bytes_available,
             data_bytes,
             metadata_bytes,
+            metadata_factor,
             objects,
             compressed,
         } = more;
@@ -146,6 +147,7 @@ impl std::ops::AddAssign for StatFs {
         self.bytes_available += bytes_available;
         self.data_bytes += data_bytes;
         self.metadata_bytes += metadata_bytes;
+        self.metadata_factor = self.metadata_factor.max(metadata_factor);
         self.objects += objects;
         for (pool, of_pool) in compressed {
             *self.compressed.entry(pool).or_default() += of_pool;
