@@ -15,6 +15,10 @@ pub enum OpenError {
     InUse(PathBuf),
     #[error("{0} holds data already; move it away to have a new store made")]
     Exists(PathBuf),
+    #[error(
+        "{link} leads to {there}, and the new store is to lie on {to}: have the link lead there, or remove it"
+    )]
+    LeadsElsewhere { link: PathBuf, there: PathBuf, to: PathBuf },
     #[error("{0} is no block device; an image file needs no --device")]
     NotADevice(PathBuf),
     #[error("{0} holds data; to give that up, name it with --overwrite too")]

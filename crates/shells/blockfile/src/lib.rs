@@ -31,7 +31,7 @@ pub use expand::{Expanded, expand};
 pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;
 pub use label::{Owner, SHARDS_MAX, owner_on};
-pub use make::{LogPlace, NewStore, check_places, logs_bytes, mkfs, shards_of};
+pub use make::{LogPlace, NewStore, check_links, check_places, logs_bytes, mkfs, shards_of};
 pub use move_log::{Moved, move_log};
 pub use open::{
     LogDevice, ModelledOn, Options, Queue, ToRead, handles, log_device, log_path_in, open, open_any,

@@ -143,9 +143,21 @@ pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
         place::take(path, new.taker(owner), new.overwrite)?;
     }
     if let Some(LogPlace { path, overwrite }) = &new.log {
-        place::take_for_log(path, new.taker(owner), *overwrite)?;
+        let held = place::take_for_log(path, new.taker(owner), *overwrite)?;
+        let bytes = new.device.as_deref().map_or(Ok(new.size_bytes), place::device_bytes)?;
+        held.map_or(Ok(None), |held| bytes_for_each_log(shards_of(bytes, new.shards), path, &held))?;
     }
     Ok(())
+}
+
+/// Whether the links in `dir` to what a store lies on, as far as there are any, lead to where it is to be made.
+///
+/// # Errors
+/// One leads elsewhere, or is no link.
+pub fn check_links(dir: &Path, new: &NewStore) -> Result<(), OpenError> {
+    let log = new.log.as_ref().map(|log| (log_path_in(dir), &log.path));
+    let device = new.device.as_ref().map(|device| (path_in(dir), device));
+    device.into_iter().chain(log).try_for_each(|(link, to)| place::is_linked(&link, to).map(drop))
 }
 
 /// Makes, or takes, what the store is to lie on, and holds it. All that may be refused is looked at before anything is
@@ -195,17 +207,23 @@ fn place_parts(
 
 /// Gives the logs what a block device has for them, where that is less than they would have beside the data.
 fn fit_logs(label: &mut Label, path: &Path, held: &File) -> Result<(), OpenError> {
+    let each = bytes_for_each_log(label.shards, path, held)?;
+    label.log_bytes = each.map_or(label.log_bytes, |each| label.log_bytes.min(each));
+    Ok(())
+}
+
+/// What a block device has for each log. A file has what they need.
+fn bytes_for_each_log(shards: u32, path: &Path, held: &File) -> Result<Option<u64>, OpenError> {
     if held.metadata().map_err(io_error(path))?.is_file() {
-        return Ok(());
+        return Ok(None);
     }
-    let (bytes, shards) = (place::device_bytes(path)?, u64::from(label.shards));
+    let (bytes, shards) = (place::device_bytes(path)?, u64::from(shards));
     let each = bytes.saturating_sub(LABEL_BYTES) / shards / BLOCK * BLOCK;
     if each < LOG_BYTES_MIN {
         let needed = LOG_BYTES_MIN * shards + LABEL_BYTES;
         return Err(OpenError::TooSmallForLogs { path: path.into(), bytes, needed });
     }
-    label.log_bytes = label.log_bytes.min(each);
-    Ok(())
+    Ok(Some(each))
 }
 
 fn make(parts: &Parts, mut label: Label, options: &Options) -> Result<(), OpenError> {

@@ -180,8 +180,12 @@ pub fn take_for_log(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<Op
         }
         Ok(_) => Err(OpenError::NoPlaceForALog(path.into())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
             if is_among_devices(path) {
                 Err(OpenError::NoDevice(path.into()))
+            } else if path.is_symlink() || dir.is_some_and(|dir| !dir.exists()) {
+                // No file can be made there.
+                Err(OpenError::Io { path: path.into(), error })
             } else {
                 Ok(None)
             }
@@ -225,6 +229,7 @@ pub fn places_in(dir: &Path) -> Places {
 pub fn is_linked(link: &Path, to: &Path) -> Result<bool, OpenError> {
     match std::fs::read_link(link) {
         Ok(there) if there == to => Ok(true),
+        Ok(there) => Err(OpenError::LeadsElsewhere { link: link.into(), there, to: to.into() }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         _ => Err(OpenError::Exists(link.into())),
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{PROPERTIES, error, make_with_object, object, owner, read};
 use blockfile::{
-    LogPlace, NewStore, OpenError, Options, Owner, expand, log_device, logs_bytes, mkfs, open, open_any,
-    path_in, unmake,
+    LogPlace, NewStore, OpenError, Options, Owner, check_links, check_places, expand, log_device, logs_bytes,
+    mkfs, open, open_any, path_in, unmake,
 };
 use encoding::Encode as _;
 use store::ReadOutcome;
@@ -260,4 +260,27 @@ fn a_making_that_was_interrupted_is_taken_back() {
     File::options().write(true).open(&log).unwrap().set_len(SIZE).unwrap();
     unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
     assert!(!log.exists());
+}
+
+#[test]
+fn what_can_not_be_made_is_told_beforehand_and_nothing_is_made() {
+    let tmp = tempfile::tempdir().unwrap();
+    let [log, other, dangling] = ["log", "other", "dangling"].map(|name| tmp.path().join(name));
+    let (at, missing) = (tmp.path().join("osd"), tmp.path().join("missing/log"));
+    std::os::unix::fs::symlink(tmp.path().join("gone"), &dangling).unwrap();
+    for path in [&missing, &dangling] {
+        let why = check_places(&owner(3), &with_log(SIZE, path)).unwrap_err();
+        assert!(matches!(why, OpenError::Io { .. }), "{path:?}: {why}");
+        mkfs(&at, &owner(3), &with_log(SIZE, path), &Options::default()).unwrap_err();
+    }
+    check_places(&owner(3), &with_log(SIZE, &log)).unwrap();
+    assert!(!log.exists());
+
+    check_links(&at, &with_log(SIZE, &log)).unwrap();
+    mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap();
+    // Its own former store is no obstacle.
+    check_places(&owner(3), &with_log(SIZE, &log)).unwrap();
+    check_links(&at, &with_log(SIZE, &log)).unwrap();
+    let why = check_links(&at, &with_log(SIZE, &other)).unwrap_err();
+    assert!(matches!(why, OpenError::LeadsElsewhere { .. }), "{why}");
 }
