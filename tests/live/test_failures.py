@@ -1,6 +1,7 @@
 """What fails stays where it is: an OSD whose disk fails, and OSDs that are stopped, started and replaced by commands."""
 import collections
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import subprocess
 import time
 
 from harness import BOUND, equal, expect, until
+from test_block_store import loop_device
+from test_full import file_system
 
 
 def loligo(cluster, *args, code=0):
@@ -212,6 +215,209 @@ def test_an_osd_gets_an_empty_store_only_when_its_loss_is_accepted(t):
     reason = status(cluster)["osds"]["1"]["reason"]
     expect("the store belongs to osd.1 (" in reason or "is the store of osd.1 (" in reason, reason)
     equal(osds_up(client), {0, 2}, "OSDs up")
+
+
+def described(cluster):
+    with open(os.path.join(cluster.dir, "cluster.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+class Replacing:
+    """A cluster with objects on each of its OSDs, of which osd.1 is given an empty store, in vain."""
+
+    def __init__(self, t, *args, osds=3, **kw):
+        self.osds = set(range(osds))
+        self.cluster = t.cluster("--osds", str(osds), *args, **kw)
+        self.client = t.client(self.cluster)
+        self.names = filled(self.client)
+        self.uuid = self.uuids()[1]
+        loligo(self.cluster, "stop", self.cluster.dir, "--osd", "1")
+
+    def uuids(self):
+        return [osd["uuid"] for osd in self.client.ceph_json("osd", "dump")["osds"]]
+
+    def replace(self, **kw):
+        return loligo(self.cluster, "start", self.cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it", **kw)
+
+    def fails(self, *words):
+        """A replacement fails, and says why; the OSD is the same as before to the monitor and in the directory."""
+        said = self.replace(code=1)
+        self.is_the_same()
+        expect(all(word in said for word in ("osd.1 keeps its store", *words)), said)
+
+    def is_the_same(self):
+        equal((self.uuids()[1], described(self.cluster)["osd_uuids"][1]), (self.uuid, self.uuid), "the OSD's UUID")
+        equal([name for name in os.listdir(self.directory()) if name.startswith("replaced-")], [], "what is moved aside")
+        tree = self.client.ceph("osd", "tree").text
+        expect("destroyed" not in tree, tree)
+
+    def directory(self):
+        return os.path.join(self.cluster.dir, "osd.1")
+
+    def goes_on(self):
+        """Started as any, it has all its objects."""
+        loligo(self.cluster, "start", self.cluster.dir, "--osd", "1")
+        equal(osds_up(self.client), self.osds, "OSDs up")
+        for osd in self.names:
+            self.client.rados("-p", "p", "get", self.names[osd][0], "-")
+        until(lambda: set(states(self.client, "p").values()) == {"active+clean"}, "all PGs active", 30)
+
+
+def test_an_osd_keeps_its_store_where_no_new_one_can_be_made(t):
+    places = t.path("places")
+    os.mkdir(places)
+    logs = [os.path.join(places, f"log{osd}") for osd in range(3)]
+    named = [word for log in logs for word in ("--log-device", log)]
+    of = Replacing(t, "--store", "block", "--osd-size", "256MiB", *named)
+    log, away = logs[1], logs[1] + ".away"
+    obstacle = os.path.join(of.cluster.dir, "cluster.json.new")
+
+    # Another process has the log.
+    with open(log, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        of.fails(log, "in use")
+    of.goes_on()
+
+    # What is in the log's place is none, or is another's.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    os.rename(log, away)
+    os.mkdir(log)
+    of.fails(log, "neither a block device nor a file")
+    os.rmdir(log)
+    with open(log, "w", encoding="ascii") as f:
+        f.write("years of work")
+    of.fails(log, "holds data")
+    with open(log, encoding="ascii") as f:
+        equal(f.read(), "years of work", "what was refused")
+    os.remove(log)
+    os.symlink(t.path("nothing"), log)
+    of.fails(log, "No such file")
+    os.remove(log)
+    # There is none. That of the new store, which is given up again, goes with it.
+    os.mkdir(obstacle)
+    of.fails("cluster.json")
+    os.rmdir(obstacle)
+    expect(not os.path.exists(log), "a log was left behind")
+    os.rename(away, log)
+    of.goes_on()
+
+    # The file system that it lies on is not there.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    os.rename(places, places + ".away")
+    of.fails(log, "No such file")
+    os.rename(places + ".away", places)
+    of.goes_on()
+
+    # Nor that of the OSD's directory, or another process has that.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    with open(os.path.join(of.directory(), "lock"), "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        of.fails(of.directory(), "in use")
+    os.rename(of.directory(), t.path("moved"))
+    os.symlink(t.path("unmounted"), of.directory())
+    said = of.replace(code=1)
+    expect("osd.1 keeps its store" in said and f"{of.directory()} is a link that leads to nothing" in said, said)
+    os.remove(of.directory())
+    os.rename(t.path("moved"), of.directory())
+    of.is_the_same()
+    of.goes_on()
+
+    # A log that is written over can't be put back, and that is said.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    os.mkdir(obstacle)
+    said = of.replace(code=1)
+    expect("osd.1 has no store now" in said and f"{log} is written over" in said and "--replace" in said, said)
+    os.rmdir(obstacle)
+    of.is_the_same()
+    expect("with an empty store" in of.replace(), "an empty store")
+    equal(osds_up(of.client), of.osds, "OSDs up")
+
+
+# The logs of the other stores have no places of their own.
+test_an_osd_keeps_its_store_where_no_new_one_can_be_made.default_store_only = True
+
+
+def test_an_osd_keeps_its_store_where_its_device_can_not_be_had(t):
+    device, link = loop_device(t, "disk", 256 << 20), t.path("device")
+    os.symlink(device, link)
+    other = loop_device(t, "disk0", 256 << 20)
+    of = Replacing(t, "--device", other, "--device", link, "--set", "bdev_debug_fail_file=fail", osds=2)
+    os.remove(link)
+    of.fails(link, "No such file")
+    small = loop_device(t, "small", 16 << 20)
+    os.symlink(small, link)
+    of.fails(link, "can't be made in 16 MiB")
+    os.remove(link)
+    os.symlink(device, link)
+    # The directory leads to another one than the cluster's description names.
+    at = os.path.join(of.directory(), "block")
+    os.remove(at)
+    os.symlink(device, at)
+    of.fails(at, "leads to", link)
+    of.goes_on()
+    os.remove(at)
+    os.symlink(link, at)
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    of.goes_on()
+
+    # A device that fails while a store is made on it has the former one no more.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    fail = os.path.join(of.directory(), "fail")
+    with open(fail, "w", encoding="ascii"):
+        pass
+    said = of.replace(code=1)
+    expect("osd.1 has no store now" in said and f"{link} is written over" in said and "--replace" in said, said)
+    of.is_the_same()
+    os.remove(fail)
+    expect("with an empty store" in of.replace(), "an empty store")
+    equal(osds_up(of.client), of.osds, "OSDs up")
+    expect(of.uuids()[1] != of.uuid, "another store has another UUID")
+
+
+# The other stores have no devices.
+test_an_osd_keeps_its_store_where_its_device_can_not_be_had.default_store_only = True
+
+
+def test_an_osd_keeps_its_store_where_there_is_no_room_for_another(t):
+    below = file_system(t, "below", "340m")
+    of = Replacing(t, "--store", "block", "--osd-size", "96MiB", "--preallocate", directory=os.path.join(below, "c"))
+    of.fails("no space", of.directory())
+    of.goes_on()
+
+
+# The other stores have no image files that are written whole.
+test_an_osd_keeps_its_store_where_there_is_no_room_for_another.default_store_only = True
+
+
+def test_a_replacement_that_fails_late_puts_the_former_store_back(t):
+    # As many ports as there are daemons: none is left where one is taken away.
+    first = 65535 - 4
+    of = Replacing(t, "--port", str(first))
+    files = sorted(os.listdir(of.directory()))
+    host, port = described(of.cluster)["osd_addrs"][1].rsplit(":", 1)
+    with socket.create_server((host, int(port))):
+        of.fails("no free port")
+    equal(sorted(os.listdir(of.directory())), files, "the OSD's files")
+    of.goes_on()
+    # When the new store is there, and the monitor has heard of it: the description can't be written.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    obstacle = os.path.join(of.cluster.dir, "cluster.json.new")
+    os.mkdir(obstacle)
+    of.fails("cluster.json")
+    os.rmdir(obstacle)
+    equal(sorted(os.listdir(of.directory())), files, "the OSD's files")
+    of.goes_on()
+    # An OSD that was given up before stays so.
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    of.client.ceph("osd", "destroy", "1", "--yes-i-really-mean-it")
+    os.mkdir(obstacle)
+    said = of.replace(code=1)
+    expect("cluster.json" in said, said)
+    os.rmdir(obstacle)
+    expect("destroyed" in of.client.ceph("osd", "tree").text, "it is destroyed")
+    expect("destroyed" in loligo(of.cluster, "start", of.cluster.dir, "--osd", "1", code=1), "it takes an empty store")
+    expect("with an empty store" in of.replace(), "an empty store")
+    equal(osds_up(of.client), of.osds, "OSDs up")
 
 
 def test_a_store_that_can_not_be_opened_costs_only_its_osd(t):

@@ -19,7 +19,7 @@ An OSD that was stopped, or that failed, is opened again from its store and join
 Where its disk is lost, --replace gives it an empty store under the same number. What the OSD held is \
 given up. Where the OSD has the only copy of anything, the command refuses and says what to add. PGs whose \
 only copy it had stay stale or unknown until `ceph osd force-create-pg PGID --yes-i-really-mean-it` makes \
-them again, empty.")]
+them again, empty. Where no new store can be made, the OSD keeps the one that it has.")]
 pub struct Args {
     /// The cluster's directory.
     #[arg(default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]

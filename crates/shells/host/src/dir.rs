@@ -3,11 +3,14 @@
 //! `cluster.json` is written before anything else when a cluster is made, with no start counted, and again when all of
 //! it is there: a directory holds a whole cluster, or says that it does not.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use blockfile::NewStore;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use types::{Fsid, OsdId};
@@ -399,19 +402,83 @@ pub(crate) fn move_store_aside(store: &Path) -> Result<Option<PathBuf>, HostErro
     let entries: Vec<_> = fs::read_dir(store)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>())
         .map_err(HostError::io(store))?;
-    let is_old = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(REPLACED);
-    let (old, present): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_old);
+    let (old, present): (Vec<_>, Vec<_>) = entries.into_iter().partition(|name| is_replaced(name));
     if present.is_empty() {
         return Ok(None);
     }
     let free = (1..).map(|n| format!("{REPLACED}{n}")).find(|name| old.iter().all(|o| o != name.as_str()));
-    let aside = store.join(free.unwrap_or_default());
+    move_all(&present, store, &free.unwrap_or_default()).map(Some)
+}
+
+/// Moves all of these into a directory within theirs, or none.
+fn move_all(names: &[impl AsRef<OsStr>], store: &Path, into: &str) -> Result<PathBuf, HostError> {
+    let aside = store.join(into);
     fs::create_dir(&aside).map_err(HostError::io(&aside))?;
-    for name in present {
-        fs::rename(store.join(&name), aside.join(&name)).map_err(HostError::io(aside.join(&name)))?;
+    let moved = names.iter().try_for_each(|name| move_entry(name.as_ref(), store, &aside));
+    if let Err(error) = moved.and_then(|()| sync_dir(store)) {
+        // What fails to go back is still there, in a directory whose name says what it is.
+        names.iter().for_each(|name| drop(move_entry(name.as_ref(), &aside, store)));
+        let _ = fs::remove_dir(&aside);
+        return Err(error);
     }
-    File::open(store).and_then(|dir| dir.sync_all()).map_err(HostError::io(store))?;
-    Ok(Some(aside))
+    Ok(aside)
+}
+
+/// Puts back what was moved aside, if there was anything, in place of what has come into the directory since.
+pub(crate) fn move_store_back(store: &Path, aside: Option<&Path>) -> Result<(), HostError> {
+    let names = |dir: &Path| -> Result<Vec<_>, HostError> {
+        let entries = fs::read_dir(dir).map_err(HostError::io(dir))?;
+        entries.map(|entry| Ok(entry.map_err(HostError::io(dir))?.file_name())).collect()
+    };
+    for name in names(store)?.into_iter().filter(|name| !is_replaced(name)) {
+        let at = store.join(name);
+        let is_dir = at.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let removed = if is_dir { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
+        removed.map_err(HostError::io(at))?;
+    }
+    if let Some(aside) = aside {
+        names(aside)?.iter().try_for_each(|name| move_entry(name, aside, store))?;
+        fs::remove_dir(aside).map_err(HostError::io(aside))?;
+    }
+    sync_dir(store)
+}
+
+fn is_replaced(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with(REPLACED)
+}
+
+fn move_entry(name: &OsStr, from: &Path, to: &Path) -> Result<(), HostError> {
+    fs::rename(from.join(name), to.join(name)).map_err(HostError::io(from.join(name)))
+}
+
+fn sync_dir(dir: &Path) -> Result<(), HostError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(HostError::io(dir))
+}
+
+/// Refuses file systems that have no room for what the making of an OSD's store in `dir` writes: a block store, or another.
+pub(crate) fn check_space_of_store(dir: &Path, new: Option<&NewStore>) -> Result<(), HostError> {
+    let room = |dir: &Path, needed: u64| {
+        let (_, available) = disk_space(dir)?;
+        match available < needed {
+            true => Err(HostError::NoSpaceForStore { dir: dir.into(), available, needed }),
+            false => Ok(()),
+        }
+    };
+    let Some(new) = new else { return room(dir, SPACE_MIN_LATER) };
+    let logs = blockfile::logs_bytes(new.size_bytes, new.shards, new.preallocate || new.device.is_some());
+    match (&new.device, &new.log) {
+        (None, _) if new.preallocate => room(dir, SPACE_MIN_LATER + new.size_bytes)?,
+        (None, None) => room(dir, SPACE_MIN_LATER + logs)?,
+        (None, Some(_)) => room(dir, SPACE_MIN_LATER)?,
+        (Some(_), _) => {}
+    }
+    let Some(log) = new.log.as_ref().map(|log| &log.path) else { return Ok(()) };
+    let has = match fs::metadata(log) {
+        Ok(found) if !found.is_file() => return Ok(()),
+        found => found.map_or(0, |found| found.blocks() * 512),
+    };
+    let beside = log.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    room(beside, logs.saturating_sub(has))
 }
 
 /// The process that serves a directory, if one does.
@@ -539,6 +606,63 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(disk.join("replaced-1/block")).unwrap(), "1");
         assert_eq!(move_store_aside(&tmp.path().join("osd.1")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_store_that_was_moved_aside_comes_back_in_place_of_what_was_made_since() {
+        let tmp = tempfile::tempdir().unwrap();
+        let store = tmp.path().join("osd.0");
+        fs::create_dir_all(store.join("replaced-1")).unwrap();
+        fs::write(store.join("replaced-1/block"), "older").unwrap();
+        fs::create_dir(store.join("more")).unwrap();
+        for name in ["block", "lock", "more/one"] {
+            fs::write(store.join(name), "former").unwrap();
+        }
+        let aside = move_store_aside(&store).unwrap();
+        assert_eq!(aside, Some(store.join("replaced-2")));
+        fs::create_dir(store.join("more")).unwrap();
+        for name in ["block", "block.wal", "more/two"] {
+            fs::write(store.join(name), "new").unwrap();
+        }
+        move_store_back(&store, aside.as_deref()).unwrap();
+        for (name, holds) in
+            [("block", "former"), ("lock", "former"), ("more/one", "former"), ("replaced-1/block", "older")]
+        {
+            assert_eq!(fs::read_to_string(store.join(name)).unwrap(), holds, "{name}");
+        }
+        assert!(["block.wal", "more/two", "replaced-2"].iter().all(|name| !store.join(name).exists()));
+        // Where nothing was there before, nothing is afterwards.
+        let empty = tmp.path().join("osd.1");
+        assert_eq!(move_store_aside(&empty).unwrap(), None);
+        fs::write(empty.join("block"), "new").unwrap();
+        move_store_back(&empty, None).unwrap();
+        assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_store_that_is_moved_in_part_goes_back() {
+        let tmp = tempfile::tempdir().unwrap();
+        let store = tmp.path().join("osd.0");
+        fs::create_dir(&store).unwrap();
+        fs::write(store.join("block"), "former").unwrap();
+        let names = [OsStr::new("block"), OsStr::new("gone")];
+        let error = move_all(&names, &store, "replaced-1").unwrap_err();
+        assert!(error.to_string().contains("gone"), "{error}");
+        assert_eq!(fs::read_to_string(store.join("block")).unwrap(), "former");
+        assert!(!store.join("replaced-1").exists());
+    }
+
+    #[test]
+    fn what_a_new_store_writes_at_once_must_have_room() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (_, free) = disk_space(tmp.path()).unwrap();
+        let small = NewStore::file(1 << 30);
+        check_space_of_store(tmp.path(), Some(&small)).unwrap();
+        let whole = NewStore { preallocate: true, ..NewStore::file(free + (1 << 30)) };
+        let refused = check_space_of_store(tmp.path(), Some(&whole));
+        assert!(matches!(refused, Err(HostError::NoSpaceForStore { .. })), "{refused:?}");
+        // An image file takes its bytes as they are written.
+        check_space_of_store(tmp.path(), Some(&NewStore { preallocate: false, ..whole })).unwrap();
     }
 
     #[test]

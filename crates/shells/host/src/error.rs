@@ -125,6 +125,20 @@ pub enum HostError {
         /// Bytes needed.
         needed: u64,
     },
+    /// The disk has no room for another store.
+    #[error(
+        "no space in {dir}: {} are free, and a new store takes {} at once",
+        format_bytes(*.available),
+        format_bytes(*.needed)
+    )]
+    NoSpaceForStore {
+        /// Where the store, or its log, is to lie.
+        dir: PathBuf,
+        /// Bytes free.
+        available: u64,
+        /// Bytes needed.
+        needed: u64,
+    },
     /// The disk or the file system failed.
     #[error("{path}: {error}")]
     Io {
@@ -191,6 +205,14 @@ impl HostError {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::Io { path, error }
+    }
+
+    /// The reason that a new store can't be made or opened.
+    pub(crate) fn of_new_store(self) -> String {
+        match self {
+            Self::Store { reason, .. } => reason,
+            other => other.to_string(),
+        }
     }
 
     /// The reason that one OSD's start has to fail, where its number is said beside it.

@@ -25,6 +25,7 @@ mod places;
 mod plan;
 mod rebind;
 mod rebuild;
+mod replace;
 mod store_events;
 
 pub(crate) use cluster::CoreReport;

@@ -222,6 +222,13 @@ fn new_deferred_bytes(values: &Values) -> ByMedium {
     }
 }
 
+/// The block store that is made in an OSD's directory.
+pub(crate) fn new_store(dir: &Path, place: StorePlace, size_bytes: u64, shards: u32) -> NewStore {
+    let StorePlace { device, overwrite, log, preallocate } = place;
+    let cluster_dir = dir.parent().map(Path::to_owned);
+    NewStore { size_bytes, device, overwrite, log, preallocate, shards, cluster_dir }
+}
+
 /// Made only at the cluster's first start, as the simple store is.
 fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockfile::OpenError> {
     let on = |(name, parameters)| blockfile::ModelledOn { name, parameters };
@@ -242,10 +249,8 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     };
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };
     if plan.is_new {
-        let StorePlace { device, overwrite, log, preallocate } = plan.place.clone();
         let shards = plan.placement.shards().len() as u32;
-        let (size_bytes, cluster_dir) = (plan.size_bytes, plan.dir.parent().map(Path::to_owned));
-        let new = NewStore { size_bytes, device, overwrite, log, preallocate, shards, cluster_dir };
+        let new = new_store(&plan.dir, plan.place.clone(), plan.size_bytes, shards);
         blockfile::mkfs(&plan.dir, &owner, &new, &options)?;
     }
     blockfile::open(&plan.dir, &owner, &options)

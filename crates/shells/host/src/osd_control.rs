@@ -1,16 +1,17 @@
-//! Single OSDs of a running process: stopped, started again, and given an empty store under the same number.
+//! Single OSDs of a running process: stopped and started again.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use osd::Placement;
+use serde_json::Value;
 use types::OsdId;
 
 use crate::HostError;
 use crate::cluster::{Cluster, MON_CORE};
 use crate::control::{OsdReply, OsdRequest};
 use crate::core_main::{CoreCommand, OsdParts};
-use crate::dir;
 use crate::mon_command::{MonAnswer, MonCommand};
 use crate::osds::OsdState;
 
@@ -90,8 +91,7 @@ impl Cluster {
                 "the store 'mem' keeps nothing, so osd.{osd} would start with an empty one; --replace does that"
             ));
         }
-        let started =
-            if replace { self.replace(osd, confirmed) } else { self.start_osd(osd, false, String::new()) };
+        let started = if replace { self.replace(osd, confirmed) } else { self.start_osd(osd) };
         if let (Err(reason), OsdState::Failed(_)) = (&started, &state) {
             tracing::error!("osd.{osd} can't be started again: {reason}");
         }
@@ -109,85 +109,44 @@ impl Cluster {
         }
     }
 
-    /// Opens an OSD's store, or makes it (`is_new`), and has the cores run the OSD.
-    fn start_osd(&mut self, osd: OsdId, is_new: bool, note: String) -> Result<Begun, String> {
-        let parts = self.open(osd, is_new).map_err(|error| format!("osd.{osd}: {}", error.of_osd()))?;
+    /// Opens an OSD's store, and has the cores run the OSD.
+    fn start_osd(&mut self, osd: OsdId) -> Result<Begun, String> {
+        let opened = self.open(osd, false).and_then(|opened| {
+            self.dir.write_description(&self.planner.description)?;
+            Ok(opened)
+        });
+        let opened = opened.map_err(|error| format!("osd.{osd}: {}", error.of_osd()))?;
+        Ok(self.run(osd, opened, String::new()))
+    }
+
+    /// Has the cores run an OSD.
+    pub(crate) fn run(&mut self, osd: OsdId, opened: OpenOsd, note: String) -> Begun {
+        let OpenOsd { parts, placement, nonce } = opened;
+        let state = if self.planner.boots(osd) { OsdState::Starting } else { OsdState::Held };
+        self.osds.add(osd, placement, nonce, state);
         tracing::info!("osd.{osd} starts (asked to)");
         // The control part's core is the last: when that begins, the others have their parts.
         for (core, parts) in parts {
             self.send(core, CoreCommand::StartOsd(Box::new(parts)));
         }
         match self.planner.boots(osd) {
-            true => Ok(Begun::Waits(note)),
-            false => Ok(Begun::Done(format!("osd.{osd}: open, and kept from booting (osd_debug_no_boot)"))),
+            true => Begun::Waits(note),
+            false => Begun::Done(format!("osd.{osd}: open, and kept from booting (osd_debug_no_boot)")),
         }
     }
 
-    fn open(&mut self, osd: OsdId, is_new: bool) -> Result<Vec<(osd::CoreId, OsdParts)>, HostError> {
+    /// Opens an OSD's store, or makes it (`is_new`).
+    pub(crate) fn open(&mut self, osd: OsdId, is_new: bool) -> Result<OpenOsd, HostError> {
         let listeners = self.planner.bind(osd)?;
         let nonce = self.planner.next_nonce(self.osds.nonce(osd).unwrap_or(0))?;
         let plan = self.planner.plan(osd, listeners, nonce, is_new)?;
         let placement = plan.placement.clone();
         let parts = OsdParts::of(plan, &self.planner.values, &self.cores())?;
-        self.dir.write_description(&self.planner.description)?;
-        let state = if self.planner.boots(osd) { OsdState::Starting } else { OsdState::Held };
-        self.osds.add(osd, placement, nonce, state);
-        Ok(parts)
-    }
-
-    /// Gives an OSD that does not run an empty store under its number, as a new disk's would be: `osd destroy`, mkfs with
-    /// another id, `osd new`. Interrupted anywhere it leaves an OSD that does not start, and can be done again.
-    fn replace(&mut self, osd: OsdId, confirmed: bool) -> Result<Begun, String> {
-        self.destroy(osd, confirmed)?;
-        let failed = |error: HostError| format!("osd.{osd} has no store now: {}", error.of_osd());
-        let uuid = self.planner.renew_uuid(osd).map_err(failed)?;
-        self.dir.write_description(&self.planner.description).map_err(failed)?;
-        let mut note = ", with an empty store".to_owned();
-        if self.planner.description.device_of(osd.0 as u32).is_some() {
-            note += ": its device is written over";
-        } else if self.planner.description.store.is_durable() {
-            let aside = dir::move_store_aside(&self.planner.store_dir(osd)).map_err(failed)?;
-            if let Some(aside) = aside {
-                let log = match self.planner.description.log_device_of(osd.0 as u32) {
-                    None => "",
-                    Some(_) => ", without its log, which is written over",
-                };
-                note += &format!(
-                    "\nIts former store is in {}{log}; remove that to have the space.",
-                    aside.display()
-                );
-            }
-        }
-        self.mon(json!({ "prefix": "osd new", "uuid": uuid, "id": osd.to_string() }))
-            .map_err(|answer| format!("osd.{osd} has no store now: {}", answer.status))?;
-        if confirmed {
-            note += "\nPGs whose only copy it had stay stale or unknown (`ceph pg ls` shows them) until each is made again, empty, by\n  \
-                     ceph osd force-create-pg PGID --yes-i-really-mean-it";
-        }
-        self.start_osd(osd, true, note)
-    }
-
-    /// Has the monitor give up what an OSD held. It refuses where that would lose objects, unless `confirmed`.
-    fn destroy(&mut self, osd: OsdId, confirmed: bool) -> Result<(), String> {
-        let mut command = json!({ "prefix": "osd destroy", "id": osd.to_string() });
-        if confirmed {
-            command["yes_i_really_mean_it"] = true.into();
-        }
-        self.mon(command).map(drop).map_err(|answer| {
-            let dir = self.dir.path().display();
-            let why = answer.status.lines().next().unwrap_or_default();
-            match confirmed {
-                true => format!("osd.{osd} keeps its store: {why}"),
-                false => format!(
-                    "osd.{osd} keeps its store, for objects would be lost with it: {why} To give them up:\n  \
-                     loligo start {dir} --osd {osd} --replace --yes-i-really-mean-it"
-                ),
-            }
-        })
+        Ok(OpenOsd { parts, placement, nonce })
     }
 
     /// What the monitor answers to a command; an error is what it refuses.
-    fn mon(&self, command: Value) -> Result<MonAnswer, MonAnswer> {
+    pub(crate) fn mon(&self, command: Value) -> Result<MonAnswer, MonAnswer> {
         let (sender, receiver) = channel();
         let reply = Box::new(move |answer| drop(sender.send(answer)));
         self.send(MON_CORE, CoreCommand::Mon(MonCommand::Cluster(command), reply));
@@ -249,8 +208,15 @@ impl Cluster {
     }
 }
 
+/// An OSD whose store is open, and which no core runs yet.
+pub(crate) struct OpenOsd {
+    parts: Vec<(osd::CoreId, OsdParts)>,
+    placement: Arc<Placement>,
+    nonce: u32,
+}
+
 /// How far a request has got.
-enum Begun {
+pub(crate) enum Begun {
     Done(String),
     /// It waits for the OSD; what is to be said beside that it is done.
     Waits(String),

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blockfile::LogPlace;
+use blockfile::{LogPlace, NewStore};
 use messenger::{MessengerConfig, Role};
 use mon::{InitialOsd, ManagerConfig};
 use options::{Values, opt};
@@ -18,7 +18,7 @@ use crate::HostError;
 use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
-use crate::places;
+use crate::{open, places};
 
 /// What a directory gets when it is made and its [`UpRequest`] names nothing else.
 pub mod default {
@@ -431,20 +431,11 @@ impl OsdPlanner {
     ) -> Result<OsdPlan, HostError> {
         let (index, description) = (id.0 as u32, &self.description);
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
-        let device = description.device_of(index).cloned();
-        let overwrite = |path: &PathBuf| self.request.overwrite.contains(path);
-        let log = description.log_device_of(index);
-        let place = StorePlace {
-            overwrite: device.as_ref().is_some_and(overwrite),
-            log: log.map(|path| LogPlace { path: path.clone(), overwrite: overwrite(path) }),
-            preallocate: description.preallocated,
-            device,
-        };
+        let place = self.place(index);
         let size_bytes = match &place.device {
-            // One that is gone now fails when its store is opened.
-            Some(device) => places::device_bytes(device).unwrap_or(description.osd_size),
+            Some(_) => self.new_bytes(&place),
             // It may have been made larger.
-            None => image_bytes(&self.store_dir(id)).unwrap_or(description.osd_size),
+            None => image_bytes(&self.store_dir(id)).unwrap_or_else(|| self.new_bytes(&place)),
         };
         let cores = cores_of(index, description.osds, self.cores);
         let shards = match (description.store_of(index), is_new) {
@@ -473,6 +464,35 @@ impl OsdPlanner {
             placement: Arc::new(placement),
             is_new,
         })
+    }
+
+    /// What an OSD's store is made on.
+    fn place(&self, index: u32) -> StorePlace {
+        let description = &self.description;
+        let device = description.device_of(index).cloned();
+        let overwrite = |path: &PathBuf| self.request.overwrite.contains(path);
+        let log = description.log_device_of(index);
+        StorePlace {
+            overwrite: device.as_ref().is_some_and(overwrite),
+            log: log.map(|path| LogPlace { path: path.clone(), overwrite: overwrite(path) }),
+            preallocate: description.preallocated,
+            device,
+        }
+    }
+
+    /// Bytes of a store that is made there.
+    fn new_bytes(&self, place: &StorePlace) -> u64 {
+        let device = place.device.as_deref().map(places::device_bytes);
+        // A device that is gone now fails when its store is made or opened.
+        device.and_then(Result::ok).unwrap_or(self.description.osd_size)
+    }
+
+    /// The block store that would be made for an OSD.
+    pub(crate) fn new_store(&self, osd: OsdId) -> NewStore {
+        let (index, place) = (osd.0 as u32, self.place(osd.0 as u32));
+        let (bytes, cores) = (self.new_bytes(&place), cores_of(index, self.description.osds, self.cores));
+        let shards = block_shards(bytes, cores.len() as u32, &self.values);
+        open::new_store(&self.store_dir(osd), place, bytes, shards)
     }
 
     /// Where an OSD keeps its store.
@@ -514,14 +534,15 @@ impl OsdPlanner {
         }
     }
 
-    /// Gives an OSD the id of a store that is yet to be made.
+    /// Gives an OSD the id of a store that is yet to be made. Answers the one before.
     pub(crate) fn renew_uuid(&mut self, osd: OsdId) -> Result<String, HostError> {
-        let uuid = random_fsid()?.to_string();
-        match self.description.osd_uuids.get_mut(osd.0 as usize) {
-            Some(known) => known.clone_from(&uuid),
-            None => return Err(bad_id(&self.dir)),
-        }
-        Ok(uuid)
+        self.set_uuid(osd, &random_fsid()?.to_string())
+    }
+
+    /// The same with an id that is known.
+    pub(crate) fn set_uuid(&mut self, osd: OsdId, uuid: &str) -> Result<String, HostError> {
+        let known = self.description.osd_uuids.get_mut(osd.0 as usize).ok_or_else(|| bad_id(&self.dir))?;
+        Ok(std::mem::replace(known, uuid.to_owned()))
     }
 }
 
