@@ -8,6 +8,11 @@ use types::OsdId;
 
 use crate::Owner;
 
+/// The way out that is left where nothing can be put back. Only a running cluster takes it, and a tool meets a store while the OSD or its
+/// cluster does not run.
+pub const BEGIN_AGAIN: &str = "have the OSD begin again with an empty store (`loligo start DIR --osd N --replace` while the cluster runs; \
+                               `loligo up DIR` starts it without this OSD)";
+
 /// Why a store could not be made or opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -80,8 +85,7 @@ pub enum OpenError {
     CanNotGrow { path: PathBuf, why: String },
     #[error(
         "the store in {path} is damaged ({why}); put back a copy of it (of one moment, its log too where that is apart; what was \
-         written since is lost), or have the OSD begin again (`loligo start DIR --osd N --replace`); `loligo store fsck` says what \
-         is left, and `loligo store export --damaged` saves PGs"
+         written since is lost), or {BEGIN_AGAIN}; `loligo store fsck` says what is left, and `loligo store export --damaged` saves PGs"
     )]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]
@@ -109,7 +113,6 @@ fn why_cut(is_file: bool, is_log: bool, path: &Path, needed: u64) -> String {
         ),
     };
     let copy = if is_file { " (of one moment, data and log)" } else { "" };
-    let again = "or have the OSD begin again (`loligo start DIR --osd N --replace`)";
     let rest = match is_file && !is_log {
         true => format!(
             "; without a copy, `truncate -s {needed} {}` makes it as long as it was, and `loligo store export --damaged` saves the PGs \
@@ -118,5 +121,24 @@ fn why_cut(is_file: bool, is_log: bool, path: &Path, needed: u64) -> String {
         ),
         false => String::new(),
     };
-    format!("{why}; {back}{copy}, {again}{rest}")
+    format!("{why}; {back}{copy}, or {BEGIN_AGAIN}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_store_is_advised_where_a_cluster_runs() {
+        let path = PathBuf::from("c/osd.1/block");
+        let damaged = OpenError::Damaged { path: path.clone(), why: "a reason".to_owned() };
+        let cut =
+            |is_file| OpenError::Cut { path: path.clone(), is_log: false, is_file, bytes: 1, needed: 2 };
+        for said in [damaged, cut(true), cut(false)].map(|error| error.to_string()) {
+            assert!(
+                said.contains("--replace` while the cluster runs; `loligo up DIR` starts it without"),
+                "{said}"
+            );
+        }
+    }
 }

@@ -26,7 +26,7 @@ mod walk;
 pub use bench::{Load, Measured, bench};
 pub use blocking::{Blocking, unexpected};
 pub use blockstore::{BLOCK as BLOCK_BYTES, Options as StoreOptions, State};
-pub use error::OpenError;
+pub use error::{BEGIN_AGAIN, OpenError};
 pub use expand::{Expanded, expand};
 pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;

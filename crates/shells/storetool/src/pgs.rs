@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use blockfile::{Blocking, Owner};
+use blockfile::{BEGIN_AGAIN, Blocking, Owner};
 use host::StoreKind;
 use osd::{Salvaged, salvage};
 use store::{CollectionId, Completion, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
@@ -82,7 +82,7 @@ pub enum PgError {
     OlderMaps { has: Epoch, wanted: Epoch },
     #[error(
         "PG {pg} is there in part: {} objects were removed; {left}; `loligo store fsck` says what is damaged. What is left goes with a \
-         new store alone (`loligo start DIR --osd N --replace`), once `loligo store export` has saved the PGs that are wanted",
+         new store alone: once `loligo store export` has saved the PGs that are wanted, {BEGIN_AGAIN}",
         .removed.objects
     )]
     Remains { pg: PgId, removed: Progress, left: Box<Left> },

@@ -146,8 +146,8 @@ pub enum GrowthError {
     )]
     TooLittle { shards: u32, added: u64, needed: u64 },
     #[error(
-        "its shards have grown {GROWTHS_MAX} times, and can't once more: `loligo start --replace` makes the store anew, with all \
-         of the space, when its data are elsewhere"
+        "its shards have grown {GROWTHS_MAX} times, and can't once more: when its data are elsewhere, `loligo start DIR --osd N --replace` \
+         makes the store anew, with all of the space, while the cluster runs"
     )]
     TooOften,
 }
