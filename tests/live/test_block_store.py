@@ -265,6 +265,31 @@ def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores on devices")
 
 
+def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
+    device = loop_device(t, "disk", 256 << 20)
+    cluster = t.cluster(start=False)
+    cluster.up("--port", "0", "--osds", "1", "--device", device)
+    cluster.stop()
+    block = cluster.metadata(0)
+    subprocess.run(["blockdev", "--setro", device], check=True)
+    for words in (
+        loligo(cluster, "store", "expand", cluster.dir, "--osd", "0", code=1),
+        cluster.up(code=1).words,
+        # It can be read all the same.
+        loligo(cluster, "store", "list", cluster.dir, "--osd", "0"),
+    ):
+        expect("block can't be written (the device is read-only)" in words, words)
+    other = t.cluster(start=False)
+    words = refused(other, "--osds", "1", "--device", device, "--overwrite", device)
+    expect(f"{device} can't be written (the device is read-only)" in words, words)
+    subprocess.run(["blockdev", "--setrw", device], check=True)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir), "a device that can be written again")
+    os.remove(block)
+    os.symlink("/dev/loligo-gone", block)
+    words = loligo(cluster, "store", "fsck", cluster.dir, code=1)
+    expect("are on /dev/loligo-gone, which is not there" in words, words)
+
+
 def test_what_objects_names_and_maps_take_is_metadata_to_ceph_osd_df(t):
     _, client = started(t, "--osds", "1", "--set", "osd_mon_report_interval=0.2")
     client.ceph("osd", "pool", "set", POOL, "size", "1", "--yes-i-really-mean-it")

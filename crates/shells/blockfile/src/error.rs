@@ -28,8 +28,28 @@ pub enum OpenError {
     NotADevice(PathBuf),
     #[error("{0} holds data; to give that up, name it with --overwrite too")]
     HoldsData(PathBuf),
-    #[error("{path} holds no block store ({why}); restore the file from a copy")]
+    #[error("there is no device {0}: name one that is there")]
+    MissingDevice(PathBuf),
+    #[error("{0} can't be made, for its directory is not there: make that, or name another place")]
+    NoDirectory(PathBuf),
+    /// Of a part of a store, or of what is to be one.
+    #[error(
+        "{path} can't be written ({why}), as an open store has to be: make it writable (permissions, attributes, a read-only device or \
+         file system), or use a copy"
+    )]
+    ReadOnly { path: PathBuf, why: String },
+    #[error(
+        "{path} holds no block store ({why}); put the right file or device in its place, or a copy of it"
+    )]
     NotAStore { path: PathBuf, why: String },
+    #[error(
+        "{0} is not there, where the store's data are or a link to their device; put it back, or {BEGIN_AGAIN}"
+    )]
+    NoFile(PathBuf),
+    #[error(
+        "the store's data are on {path}, which is not there; bring it back, or make {link} a link to where it is"
+    )]
+    NoData { link: PathBuf, path: PathBuf },
     #[error("{path} is the store of {has}, and not that of {wanted}; put the right file in its place")]
     OtherOwner { path: PathBuf, has: Box<Owner>, wanted: Box<Owner> },
     #[error(

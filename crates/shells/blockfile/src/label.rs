@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use blockstore::{Label, Part};
@@ -53,19 +53,35 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
     let no_store = |why: String| OpenError::NotAStore { path: path.into(), why };
     let bytes = match label_bytes(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_store(error.to_string())),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
-            return Err(no_store(format!(
-                "it has {bytes} bytes, too few for a store's label: it was made shorter"
-            )));
-        }
-        Err(error) => return Err(OpenError::Io { path: path.into(), error }),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(no_store(too_short(path))),
+        Err(error) => return Err(unreadable(path, error)),
     };
     decode(&bytes, Part::Data).map_err(|error| match decode(&bytes, Part::Log) {
         Ok((_, owner)) => no_store(format!("it has the log alone of {owner}")),
         Err(_) => no_store(error.to_string()),
     })
+}
+
+/// Why there is no label on what is shorter than one.
+fn too_short(path: &Path) -> String {
+    // The length of a device is where its end is.
+    let bytes = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).unwrap_or(0);
+    let why = match std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        true => "the file was made shorter",
+        false => "the device has lost what was behind it, or is another one",
+    };
+    format!("it has {bytes} bytes, too few for a store's label: {why}")
+}
+
+/// The error of a store's data that can't be read: a link that leads nowhere is another loss than that of the file.
+pub fn unreadable(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => {
+            OpenError::NoData { link: path.into(), path: target(path) }
+        }
+        io::ErrorKind::NotFound => OpenError::NoFile(path.into()),
+        _ => OpenError::Io { path: path.into(), error },
+    }
 }
 
 /// Reads the label of the log behind a link, which must be that of a store.
@@ -84,7 +100,7 @@ pub fn check_log(link: &Path, label: &Label, wanted: &Owner) -> Result<(), OpenE
             return Err(OpenError::NoLog { link: link.into(), path, why: error.to_string() });
         }
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(other("it is too short to have one".to_owned()));
+            return Err(other(too_short(link)));
         }
         Err(error) => return Err(OpenError::Io { path, error }),
     };

@@ -18,7 +18,7 @@ use store::{
 use crate::drive::Driver;
 use crate::fsck;
 use crate::growing::{FileSpace, Growing};
-use crate::label::{check_log, read_label, target};
+use crate::label::{check_log, read_label, target, unreadable};
 use crate::place;
 use crate::room::{Room, Used};
 use crate::store::{BlockFileShard, BlockFileStore, Held};
@@ -130,6 +130,11 @@ impl Parts {
         [&self.data].into_iter().chain(&self.log).map(|path| place::hold(path)).collect()
     }
 
+    /// The same of what is not written to.
+    fn hold_to_read(&self) -> Result<Vec<File>, OpenError> {
+        [&self.data].into_iter().chain(&self.log).map(|path| place::hold_to_read(path)).collect()
+    }
+
     pub(crate) fn open(&self, options: &Options) -> Result<Files, OpenError> {
         let device = |id, path: &Path| FileDevice {
             queue_depth: QUEUE_DEPTH,
@@ -197,8 +202,7 @@ fn open_for(
     mut damage: Option<&mut Vec<String>>,
 ) -> Result<(BlockFileStore, Label, Owner), OpenError> {
     let path = path_in(dir);
-    let no_store = |error: &io::Error| OpenError::NotAStore { path: path.clone(), why: error.to_string() };
-    let metadata = std::fs::metadata(&path).map_err(|error| no_store(&error))?;
+    let metadata = std::fs::metadata(&path).map_err(|error| unreadable(&path, error))?;
     let lock = lock(dir)?;
     let (label, owner) = read_label(&path)?;
     if let Some(wanted) = wanted.filter(|wanted| **wanted != owner) {
@@ -206,7 +210,8 @@ fn open_for(
         return Err(OpenError::OtherOwner { path, has, wanted });
     }
     let parts = Parts::of(dir, &label, &owner)?;
-    let held = parts.hold()?;
+    // In spite of damage it is read alone, which a device that can't be written lets.
+    let held = if damage.is_some() { parts.hold_to_read() } else { parts.hold() }?;
     let files = parts.open(options)?;
     for note in files.notes() {
         tracing::info!("osd.{}'s store: {note}", owner.osd);

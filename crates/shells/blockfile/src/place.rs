@@ -33,20 +33,35 @@ const DEVICES: &str = "/dev";
 /// # Errors
 /// It can't be opened, or is none.
 pub fn device_bytes(path: &Path) -> Result<u64, OpenError> {
-    let mut file = File::open(path).map_err(io_error(path))?;
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => OpenError::MissingDevice(path.into()),
+        _ => io_error(path)(error),
+    })?;
     if !file.metadata().map_err(io_error(path))?.file_type().is_block_device() {
         return Err(OpenError::NotADevice(path.into()));
     }
     file.seek(SeekFrom::End(0)).map_err(io_error(path))
 }
 
-/// Opens a block device, or a file, so that no one else can take it (nor mount it) while the file is open.
+/// Opens a block device, or a file, so that no one else can take it (nor mount it) while the file is open. It can be written.
 pub fn hold(path: &Path) -> Result<File, OpenError> {
+    let file = hold_to_read(path)?;
+    if device::is_read_only(&file.metadata().map_err(io_error(path))?) {
+        return Err(OpenError::ReadOnly { path: path.into(), why: "the device is read-only".to_owned() });
+    }
+    Ok(file)
+}
+
+/// The same, also of a device that refuses writes.
+pub fn hold_to_read(path: &Path) -> Result<File, OpenError> {
     let is_file = std::fs::metadata(path).map_err(io_error(path))?.is_file();
     let exclusive = if is_file { 0 } else { OFlags::EXCL.bits() as i32 };
     let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(path);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            OpenError::ReadOnly { path: path.into(), why: error.to_string() }
+        }
         _ => OpenError::Io { path: path.into(), error },
     })?;
     if is_file {
@@ -203,7 +218,11 @@ fn is_among_devices(path: &Path) -> bool {
 
 /// Makes the file of a log, and holds it.
 pub fn make_log(path: &Path) -> Result<File, OpenError> {
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => OpenError::NoDirectory(path.into()),
+        _ => io_error(path)(error),
+    })?;
     hold(path)
 }
 

@@ -19,5 +19,5 @@ pub use modelled::{InFlightRequest, Modelled, ModelledRange};
 pub use modelled_queue::{ModelledDisk, ModelledPlace, ModelledQueue};
 pub use panics::catch_redb;
 pub use power::Power;
-pub use queue::{Engine, FileDevice, FileQueue, Files, OpenError, RingEvent, rotates};
+pub use queue::{Engine, FileDevice, FileQueue, Files, OpenError, RingEvent, is_read_only, rotates};
 pub use redb_backend::RedbBackend;

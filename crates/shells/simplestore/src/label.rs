@@ -48,9 +48,23 @@ pub enum OpenError {
     /// There is a store already.
     #[error("{0} holds a store already")]
     Exists(PathBuf),
-    /// There is no store.
-    #[error("{0} holds no store")]
-    NotAStore(PathBuf),
+    /// There is no store, or a part of it is gone.
+    #[error("{path} holds no store: {why}; put back what is missing, or a copy of the directory")]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        why: String,
+    },
+    /// A file of it can't be written.
+    #[error(
+        "{path} can't be written ({error}), as an open store has to be: make it writable (permissions, attributes, a read-only file \
+         system), or use a copy"
+    )]
+    ReadOnly {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
     /// A build from before formats were kept wrote it.
     #[error(
         "{path} has store format {found} of an earlier build, and this build reads none before {OLDEST_FORMAT}: copy \
@@ -83,7 +97,7 @@ pub enum OpenError {
     /// The system failed.
     #[error("{path}: {error}")]
     Io {
-        /// The directory.
+        /// The directory, or a file in it.
         path: PathBuf,
         #[source]
         error: io::Error,

@@ -85,8 +85,14 @@ fn device(
     options: &Options,
     part: Option<ModelledRange>,
 ) -> Result<Device, OpenError> {
-    let device =
-        Device::open(&dir.join(name), create, site, options.device.clone()).map_err(|e| io_error(dir, e))?;
+    let path = dir.join(name);
+    let opened = Device::open(&path, create, site, options.device.clone());
+    let device = opened.map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OpenError::ReadOnly { path: path.clone(), error }
+        }
+        _ => io_error(&path, error),
+    })?;
     Ok(match part {
         Some(part) => device.on(part),
         None => device,
@@ -120,9 +126,8 @@ fn make(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
-    let missing = |name: &str| !dir.join(name).is_file();
-    if missing(METADATA_FILE) || missing(IMAGE_FILE) {
-        return Err(OpenError::NotAStore(dir.into()));
+    if let Some(why) = [METADATA_FILE, IMAGE_FILE].into_iter().find_map(|name| why_no_file(&dir.join(name))) {
+        return Err(OpenError::NotAStore { path: dir.into(), why });
     }
     let lock = lock(dir)?;
     let (for_metadata, for_image) = match &options.model {
@@ -141,6 +146,17 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
     SimpleStore::start(worker, label, lock).map_err(|e| io_error(dir, e))
 }
 
+/// Why there is no file at a path, if there is none.
+fn why_no_file(path: &Path) -> Option<String> {
+    let shown = path.display();
+    match (std::fs::metadata(path), std::fs::read_link(path)) {
+        (Ok(found), _) if found.is_file() => None,
+        (Ok(_), _) => Some(format!("{shown} is no file")),
+        (Err(error), Ok(to)) => Some(format!("{shown} is a link to {}: {error}", to.display())),
+        (Err(error), Err(_)) => Some(format!("{shown}: {error}")),
+    }
+}
+
 /// The metadata, read as far as a start needs it.
 struct Loaded {
     db: Database,
@@ -151,8 +167,7 @@ struct Loaded {
 
 fn load(dir: &Path, options: &Options, part: Option<ModelledRange>) -> Result<Loaded, OpenError> {
     let db = open_metadata(dir, false, options, part)?;
-    let Meta { format, label, counters } =
-        read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    let Meta { format, label, counters } = read_meta(dir, &db)?.ok_or_else(|| not_made(dir))?;
     if format < FORMAT {
         upgrade(&db).map_err(|e| match e {
             redb::Error::Io(e) => io_error(dir, e),
@@ -175,6 +190,11 @@ fn io_error(dir: &Path, error: io::Error) -> OpenError {
     OpenError::Io { path: dir.into(), error }
 }
 
+/// Its making did not get to its end.
+fn not_made(dir: &Path) -> OpenError {
+    OpenError::NotAStore { path: dir.into(), why: format!("{METADATA_FILE} is empty") }
+}
+
 fn lock(dir: &Path) -> Result<DirLock, OpenError> {
     DirLock::take(dir).map_err(|e| match e {
         LockError::InUse => OpenError::InUse(dir.into()),
@@ -190,7 +210,7 @@ fn open_metadata(
 ) -> Result<Database, OpenError> {
     let device = device(dir, METADATA_FILE, create, DeviceRole::OsdMetadata, options, part)?;
     if !create && device.is_empty().map_err(|e| io_error(dir, e))? {
-        return Err(OpenError::NotAStore(dir.into()));
+        return Err(not_made(dir));
     }
     let mut builder = Builder::new();
     builder.set_cache_size(options.metadata_cache_bytes);

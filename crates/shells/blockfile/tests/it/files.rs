@@ -132,8 +132,32 @@ fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
     // Nothing is made over it.
     let again = mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default());
     assert!(matches!(again, Err(OpenError::Exists(_))), "{again:?}");
+    file.set_len(100).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(
+        text.contains("it has 100 bytes, too few for a store's label: the file was made shorter"),
+        "{text}"
+    );
     std::fs::remove_file(&path).unwrap();
-    assert!(matches!(error(dir.path(), &owner(3)), OpenError::NotAStore { .. }));
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::NoFile(named) if named == path));
+    symlink("gone", &path).unwrap();
+    let there = dir.path().join("gone");
+    assert!(
+        matches!(error(dir.path(), &owner(3)), OpenError::NoData { link, path: at } if link == path && at == there)
+    );
+}
+
+#[test]
+fn a_device_or_a_directory_that_is_not_there_is_named_where_a_store_is_to_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, gone) = (dir.path().join("store"), dir.path().join("gone"));
+    let on = NewStore { device: Some(gone.clone()), ..NewStore::file(SIZE) };
+    let refused = mkfs(&store, &owner(3), &on, &Options::default());
+    assert!(matches!(refused, Err(OpenError::MissingDevice(path)) if path == gone));
+    let log = LogPlace { path: gone.join("log"), overwrite: false };
+    let refused =
+        mkfs(&store, &owner(3), &NewStore { log: Some(log), ..NewStore::file(SIZE) }, &Options::default());
+    assert!(matches!(refused, Err(OpenError::NoDirectory(path)) if path == gone.join("log")));
 }
 
 /// A store that is dropped is closed in order: that its log was damaged since does not go unnoticed.

@@ -131,7 +131,7 @@ fn a_log_that_is_missing_cut_or_anothers_is_named_with_the_link_to_it() {
     assert!(matches!(error(&at, &owner(3)), OpenError::OtherLog { .. }));
     file.set_len(100).unwrap();
     let text = error(&at, &owner(3)).to_string();
-    assert!(text.contains("it is too short"), "{text}");
+    assert!(text.contains("too few for a store's label"), "{text}");
     // The file of a log in the place of the data is refused as what it is.
     std::fs::copy(dir.path().join("log.1"), path_in(&at)).unwrap();
     let text = error(&at, &owner(3)).to_string();

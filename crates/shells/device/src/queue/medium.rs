@@ -167,6 +167,13 @@ pub fn rotates(metadata: &Metadata) -> bool {
     property(disk, "rotational") == Some(1) && !is_virtual(disk)
 }
 
+/// Whether the kernel refuses writes to a block device, which may be opened for them all the same.
+pub fn is_read_only(metadata: &Metadata) -> bool {
+    let says_so =
+        || std::fs::read_to_string(sys_path(metadata.rdev(), "ro")).is_ok_and(|text| text.trim() == "1");
+    metadata.file_type().is_block_device() && says_so()
+}
+
 fn is_virtual(disk: u64) -> bool {
     let drivers = ["device", "../device"].map(|device| sys_path(disk, &format!("{device}/driver")));
     let mut names = drivers.iter().filter_map(|driver| std::fs::read_link(driver).ok());

@@ -32,7 +32,7 @@ use unit::Unit;
 
 pub(crate) use direct::write_pieces;
 pub(crate) use discard::discard;
-pub use medium::rotates;
+pub use medium::{is_read_only, rotates};
 pub use ring::RingEvent;
 pub use threads::{Engine, FileQueue};
 

@@ -19,7 +19,7 @@ fn open_now(dir: &Path) -> Result<SimpleStore, OpenError> {
 fn a_directory_is_made_once_opened_once_and_remembers_whose_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("osd");
-    assert!(matches!(open_now(&dir), Err(OpenError::NotAStore(_))));
+    assert!(matches!(open_now(&dir), Err(OpenError::NotAStore { .. })));
     mkfs(&dir, &label(10 << 20), &Options::default()).unwrap();
     assert!(matches!(mkfs(&dir, &label(10 << 20), &Options::default()), Err(OpenError::Exists(_))));
     let store = open_now(&dir).unwrap();
@@ -28,6 +28,18 @@ fn a_directory_is_made_once_opened_once_and_remembers_whose_it_is() {
     assert!(matches!(mkfs(&dir, &label(1 << 20), &Options::default()), Err(OpenError::InUse(_))));
     drop(store);
     assert!(open_now(&dir).is_ok());
+}
+
+#[test]
+fn a_file_that_is_missing_is_named_and_so_is_where_a_link_to_it_leads() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(fresh(dir.path(), 10 << 20));
+    let image = dir.path().join("block");
+    std::fs::rename(&image, dir.path().join("elsewhere")).unwrap();
+    let said = || open_now(dir.path()).err().expect("refused").to_string();
+    assert!(said().contains(&format!("{}: No such file", image.display())), "{}", said());
+    std::os::unix::fs::symlink("/gone/block", &image).unwrap();
+    assert!(said().contains("is a link to /gone/block: No such file"), "{}", said());
 }
 
 fn set_format(dir: &Path, format: u32) {

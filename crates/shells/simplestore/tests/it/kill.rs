@@ -25,7 +25,7 @@ const FROM: &str = "SIMPLESTORE_KILL_FROM";
 /// Opens the store, made if it isn't there.
 fn open_or_make(dir: &Path, options: &Options) -> SimpleStore {
     match open(dir, options) {
-        Err(OpenError::NotAStore(_)) => {
+        Err(OpenError::NotAStore { .. }) => {
             mkfs(dir, &label(64 << 20), options).unwrap();
             open(dir, options).unwrap()
         }
@@ -116,7 +116,7 @@ fn a_killed_store_has_everything_acknowledged_and_nothing_by_halves() {
         let before = history.n;
         let (made, acknowledged) = run_and_kill(&mut rng, &dir, seed, leak, before);
         let store = match open(&dir, &Options::default()) {
-            Err(OpenError::NotAStore(_)) if !made => continue,
+            Err(OpenError::NotAStore { .. }) if !made => continue,
             other => other.unwrap_or_else(|e| panic!("seed {seed}, round {round}: {e}")),
         };
         let mut h = Harness::new(store, PROPERTIES);
