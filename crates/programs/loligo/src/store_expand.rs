@@ -34,7 +34,9 @@ pub struct Args {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    text::parse_size(text).filter(|n| *n > 0).ok_or_else(|| "give bytes, as 200GiB".into())
+    text::parse_size(text)
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "give bytes, as 200GiB, and less than 16 EiB".into())
 }
 
 pub fn run(args: &Args) -> ExitCode {

@@ -97,10 +97,12 @@ pub enum OpenError {
     #[error("{0} is a block device, which is used whole; the size is for image files")]
     WholeDevice(PathBuf),
     #[error(
-        "{path} has {}: it can't be made smaller, as {}",
+        "{path} has {}, and a store can't be made smaller, as {}: name more than it has",
         text::format_bytes(*.has), text::format_bytes(*.bytes)
     )]
     Shrinks { path: PathBuf, bytes: u64, has: u64 },
+    #[error("{path} can't have {}: its file system has no files so large; name a smaller size", text::format_bytes(*.bytes))]
+    TooLarge { path: PathBuf, bytes: u64 },
     #[error("{path}: {why}")]
     CanNotGrow { path: PathBuf, why: String },
     #[error(

@@ -70,7 +70,7 @@ fn bytes_to_be(path: &Path, file_bytes: Option<u64>) -> Result<u64, OpenError> {
 /// Makes the store's file longer, sparse.
 fn set_len(path: &Path, bytes: u64) -> Result<(), OpenError> {
     let file = OpenOptions::new().write(true).open(path).map_err(io_error(path))?;
-    file.set_len(bytes).and_then(|()| file.sync_all()).map_err(io_error(path))
+    file.set_len(bytes).and_then(|()| file.sync_all()).map_err(|error| place::of_length(path, bytes, error))
 }
 
 /// The shards of a store that grow, one after the other.

@@ -94,9 +94,18 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, Open
         false => file.set_len(size_bytes),
     });
     // The file's name and length are no block of the device: they are the directory's own to keep.
-    sized.and_then(|()| file.sync_all()).map_err(io_error(&path))?;
+    sized.and_then(|()| file.sync_all()).map_err(|error| of_length(&path, size_bytes, error))?;
     sync_dir(dir)?;
     Ok(file)
+}
+
+/// The error of a file that could not be made so long. Beyond 63 bits the system is not even asked.
+pub fn of_length(path: &Path, bytes: u64, error: io::Error) -> OpenError {
+    match error.kind() {
+        ErrorKind::FileTooLarge => OpenError::TooLarge { path: path.into(), bytes },
+        _ if i64::try_from(bytes).is_err() => OpenError::TooLarge { path: path.into(), bytes },
+        _ => OpenError::Io { path: path.into(), error },
+    }
 }
 
 /// Nothing of the file is in the system's cache afterwards: the store passes it by, and each of the store's writes would have to

@@ -123,6 +123,10 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        // The system would not be asked, and the error would speak of a conversion.
+        if i64::try_from(len).is_err() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         self.inner.spend()?;
         let mut cache = self.inner.cache();
         self.inner.file.set_len(len)?;

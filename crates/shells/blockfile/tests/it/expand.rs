@@ -117,6 +117,14 @@ fn a_file_that_is_too_little_longer_is_left_as_it_is() {
     let refused = expand(dir.path(), Some(SIZE - 4096), &Options::default()).unwrap_err();
     assert!(matches!(refused, OpenError::Shrinks { .. }), "{refused}");
     assert_eq!(length(), SIZE);
+    for bytes in [1 << 62, 1 << 63, u64::MAX] {
+        let refused = expand(dir.path(), Some(bytes), &Options::default()).unwrap_err();
+        assert!(matches!(refused, OpenError::TooLarge { .. }), "{refused}");
+        let file = NewStore::file(bytes);
+        let refused = mkfs(&dir.path().join("new"), &owner(3), &file, &Options::default()).unwrap_err();
+        assert!(matches!(refused, OpenError::TooLarge { .. }), "{refused}");
+    }
+    assert_eq!(length(), SIZE);
     assert_eq!(ends(&mut opened(dir.path(), FileSpace::Grows)), [[0; 0]; 2]);
 }
 
