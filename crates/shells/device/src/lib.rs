@@ -14,7 +14,7 @@ mod queue;
 mod redb_backend;
 
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
-pub use lock::{DirLock, LockError};
+pub use lock::{DirLock, FileLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
 pub use modelled_queue::{ModelledDisk, ModelledPlace, ModelledQueue};
 pub use panics::catch_redb;

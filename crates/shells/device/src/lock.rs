@@ -1,4 +1,4 @@
-//! One process a directory.
+//! One process a directory, or a file.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Why a directory could not be locked.
+/// Why a directory or a file could not be locked.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process has it, or another lock of this one.
     InUse,
     /// The system failed.
     Io(io::Error),
@@ -17,7 +17,7 @@ pub enum LockError {
 
 /// A lock on a directory (its file `lock`), held until dropped or until the process ends, however it ends.
 #[derive(Debug)]
-pub struct DirLock(#[allow(dead_code, reason = "the lock lives as long as the open file")] File);
+pub struct DirLock(#[allow(dead_code, reason = "the lock lives as long as this")] FileLock);
 
 impl DirLock {
     /// Takes the lock without waiting.
@@ -25,7 +25,21 @@ impl DirLock {
     /// # Errors
     /// The directory is in use, or its file can't be opened.
     pub fn take(dir: &Path) -> Result<Self, LockError> {
-        let open = OpenOptions::new().write(true).create(true).truncate(false).open(dir.join("lock"));
+        FileLock::take(&dir.join("lock")).map(Self)
+    }
+}
+
+/// A lock on a file itself, by whatever name or link others come to it, held as a [`DirLock`] is.
+#[derive(Debug)]
+pub struct FileLock(#[allow(dead_code, reason = "the lock lives as long as the open file")] File);
+
+impl FileLock {
+    /// Takes the lock without waiting. A file that is missing is made, empty.
+    ///
+    /// # Errors
+    /// The file is in use, or can't be opened to be written.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = open.map_err(LockError::Io)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self(file)),

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 
 use device::{
-    Device, DeviceOptions, DeviceRole, DirLock, LockError, Modelled, ModelledRange, RedbBackend, catch_redb,
+    Device, DeviceOptions, DeviceRole, DirLock, FileLock, LockError, Modelled, ModelledRange, RedbBackend,
+    catch_redb,
 };
 use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
@@ -87,12 +88,7 @@ fn device(
 ) -> Result<Device, OpenError> {
     let path = dir.join(name);
     let opened = Device::open(&path, create, site, options.device.clone());
-    let device = opened.map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            OpenError::ReadOnly { path: path.clone(), error }
-        }
-        _ => io_error(&path, error),
-    })?;
+    let device = opened.map_err(|error| io_error(&path, error))?;
     Ok(match part {
         Some(part) => device.on(part),
         None => device,
@@ -106,6 +102,7 @@ fn device(
 pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
     std::fs::create_dir_all(dir).map_err(|e| io_error(dir, e))?;
     let _lock = lock(dir)?;
+    let _files = lock_files(dir)?;
     checked(dir, || make(dir, label, options))
 }
 
@@ -130,6 +127,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
         return Err(OpenError::NotAStore { path: dir.into(), why });
     }
     let lock = lock(dir)?;
+    let files = lock_files(dir)?;
     let (for_metadata, for_image) = match &options.model {
         Some(on) => parts(dir, on).map(|(metadata, image)| (Some(metadata), Some(image)))?,
         None => (None, None),
@@ -143,7 +141,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
     }
     let space = Space::new(alloc, options.file_system_stores);
     let worker = Worker::new(db, image, space, counters);
-    SimpleStore::start(worker, label, lock).map_err(|e| io_error(dir, e))
+    SimpleStore::start(worker, label, (lock, files)).map_err(|e| io_error(dir, e))
 }
 
 /// Why there is no file at a path, if there is none.
@@ -186,8 +184,14 @@ fn checked<T>(dir: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result
     })
 }
 
-fn io_error(dir: &Path, error: io::Error) -> OpenError {
-    OpenError::Io { path: dir.into(), error }
+fn io_error(path: &Path, error: io::Error) -> OpenError {
+    let path = path.into();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OpenError::ReadOnly { path, error }
+        }
+        _ => OpenError::Io { path, error },
+    }
 }
 
 /// Its making did not get to its end.
@@ -196,10 +200,23 @@ fn not_made(dir: &Path) -> OpenError {
 }
 
 fn lock(dir: &Path) -> Result<DirLock, OpenError> {
-    DirLock::take(dir).map_err(|e| match e {
-        LockError::InUse => OpenError::InUse(dir.into()),
-        LockError::Io(e) => io_error(dir, e),
-    })
+    DirLock::take(dir).map_err(|error| locked(dir, error))
+}
+
+/// Keeps others from the store's files. The directory's lock does not: another directory may have links to them.
+fn lock_files(dir: &Path) -> Result<[FileLock; 2], OpenError> {
+    let take = |name| {
+        let path = dir.join(name);
+        FileLock::take(&path).map_err(|error| locked(&path, error))
+    };
+    Ok([take(METADATA_FILE)?, take(IMAGE_FILE)?])
+}
+
+fn locked(path: &Path, error: LockError) -> OpenError {
+    match error {
+        LockError::InUse => OpenError::InUse(path.into()),
+        LockError::Io(error) => io_error(path, error),
+    }
 }
 
 fn open_metadata(

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use device::DirLock;
+use device::{DirLock, FileLock};
 use store::{
     CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
     Transaction, Waker,
@@ -27,8 +27,12 @@ pub struct SimpleStore {
     waker: Arc<SharedWaker>,
     thread: Option<JoinHandle<()>>,
     label: Label,
-    _lock: DirLock,
+    /// On the directory and its files.
+    _locks: Locks,
 }
+
+/// What keeps others from a store.
+type Locks = (DirLock, [FileLock; 2]);
 
 /// The waker, as the thread finds it whenever it has completed something.
 #[derive(Default)]
@@ -49,7 +53,7 @@ impl SharedWaker {
 }
 
 impl SimpleStore {
-    pub(crate) fn start(mut worker: Worker, label: Label, lock: DirLock) -> std::io::Result<Self> {
+    pub(crate) fn start(mut worker: Worker, label: Label, locks: Locks) -> std::io::Result<Self> {
         let (requests, inbox) = unbounded();
         let (outbox, done) = unbounded();
         let waker = Arc::new(SharedWaker::default());
@@ -58,7 +62,16 @@ impl SimpleStore {
             .name(format!("store-osd.{}", label.osd))
             .spawn(move || worker.run(&inbox, &outbox, &|| shared.wake()))?;
         let (requests, thread) = (Some(requests), Some(thread));
-        Ok(Self { taken: Vec::new(), requests, done, orphans: Vec::new(), waker, thread, label, _lock: lock })
+        Ok(Self {
+            taken: Vec::new(),
+            requests,
+            done,
+            orphans: Vec::new(),
+            waker,
+            thread,
+            label,
+            _locks: locks,
+        })
     }
 
     /// Whose store it is.

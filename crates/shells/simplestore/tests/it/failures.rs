@@ -42,6 +42,45 @@ fn a_file_that_is_missing_is_named_and_so_is_where_a_link_to_it_leads() {
     assert!(said().contains("is a link to /gone/block: No such file"), "{}", said());
 }
 
+/// A copy of a directory has its links, and no lock on what they lead to.
+#[test]
+fn the_files_are_one_stores_at_a_time_by_whatever_name() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(fresh(dir.path(), 10 << 20));
+    let (image, metadata) = (dir.path().join("block"), dir.path().join("meta.redb"));
+    let in_use = |copy: &Path, file: &str| {
+        let refused = open_now(copy).err().map(|error| error.to_string());
+        assert_eq!(refused, Some(format!("{} is in use by another process", copy.join(file).display())));
+    };
+    let (linked, hard, image_alone) = (
+        tempfile::tempdir_in(dir.path()).unwrap(),
+        tempfile::tempdir_in(dir.path()).unwrap(),
+        tempfile::tempdir_in(dir.path()).unwrap(),
+    );
+    std::fs::copy(&metadata, image_alone.path().join("meta.redb")).unwrap();
+    for file in [&image, &metadata] {
+        let name = file.file_name().unwrap();
+        std::os::unix::fs::symlink(file, linked.path().join(name)).unwrap();
+        std::fs::hard_link(file, hard.path().join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(&image, image_alone.path().join("block")).unwrap();
+    let held = open_now(dir.path()).unwrap();
+    in_use(linked.path(), "meta.redb");
+    in_use(hard.path(), "meta.redb");
+    in_use(image_alone.path(), "block");
+    std::fs::remove_file(image_alone.path().join("meta.redb")).unwrap();
+    let again = mkfs(image_alone.path(), &label(10 << 20), &Options::default());
+    assert!(matches!(again, Err(OpenError::InUse(_))), "{again:?}");
+    assert_eq!(std::fs::metadata(&image).unwrap().len(), 10 << 20);
+    drop(held);
+    // Now the links are ways to the same store, one at a time.
+    let held = open_now(linked.path()).unwrap();
+    in_use(hard.path(), "meta.redb");
+    assert!(matches!(open_now(dir.path()), Err(OpenError::InUse(_))));
+    drop(held);
+    assert!(open_now(dir.path()).is_ok());
+}
+
 fn set_format(dir: &Path, format: u32) {
     let db = redb::Database::open(dir.join("meta.redb")).unwrap();
     let txn = db.begin_write().unwrap();
