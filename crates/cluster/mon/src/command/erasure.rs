@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         run: get,
     },
     Command {
-        signature: "osd erasure-code-profile set name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=profile,type=CephString,n=N,req=false name=force,type=CephBool,req=false",
+        signature: "osd erasure-code-profile set name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=profile,type=CephString,n=N,req=false name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "Make an erasure-code profile of KEY=VALUE words",
         module: "osd",
         perm: "rw",
@@ -98,6 +98,8 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
     match mon.osdmap.erasure_code_profiles.get(&name) {
         Some(has) if *has == profile => return Ok(Answer::default()),
+        // Since 18.2 Ceph wants --yes-i-really-mean-it beside it, which 16.2 does not know. Both work here, where no pool is served by
+        // a profile.
         Some(_) if !force => {
             let text =
                 format!("will not override erasure code profile {name} because it exists; pass --force");

@@ -244,6 +244,13 @@ fn classes_rules_tunables_and_profiles_are_kept_as_ceph_keeps_them() {
     assert!(shown.contains("k=2\nm=1\nplugin=jerasure\n"), "{shown}");
     let other = r#"{"prefix":"osd erasure-code-profile set","name":"e","profile":["k=3","m=1"]}"#;
     assert_eq!(c.run(client, other).0, -1, "not without --force");
+    let meant = |force| {
+        let flags = format!(r#""force":{force},"yes_i_really_mean_it":true"#);
+        format!(r#"{{"prefix":"osd erasure-code-profile set","name":"e","profile":["k=3","m=1"],{flags}}}"#)
+    };
+    assert_eq!(c.run(client, &meant(false)).0, -1, "nor with the other flag alone");
+    c.ok(client, &meant(true));
+    assert!(c.ok(client, r#"{"prefix":"osd erasure-code-profile get","name":"e"}"#).contains("k=3\n"));
     c.ok(client, r#"{"prefix":"osd erasure-code-profile rm","name":"e"}"#);
     assert_eq!(c.run(client, r#"{"prefix":"osd erasure-code-profile get","name":"e"}"#).0, -2);
     assert_eq!(c.ok(client, r#"{"prefix":"osd ls-tree","name":"vm"}"#), "0\n1\n");
