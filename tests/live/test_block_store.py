@@ -49,6 +49,26 @@ def flip(path, offset):
         os.fsync(f.fileno())
 
 
+def test_objects_whose_names_are_no_text_are_found_as_they_are_listed(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB")
+    # Both look the same as text.
+    names = [os.fsdecode(name) for name in (b"odd\xff", b"odd\xfe", b"100%/a:b#")]
+    with open(t.path("given"), "wb") as f:
+        f.write(b"x")
+    for name in names:
+        client.rados("-p", POOL, "put", name, t.path("given"))
+    loligo(cluster, "stop", cluster.dir)
+    dump = lambda name: json.loads(loligo(cluster, "store", "dump", cluster.dir, "--object", name, "-f", "json"))["osd.0"]["objects"]
+    listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", "0", "-f", "json"))
+    objects = [row["object"] for pg in listed
+               for row in json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", "0", "--pg", pg["pg"], "-f", "json"))]
+    equal(len(objects), 3, f"objects that are listed: {objects}")
+    for shown in objects:
+        equal([found["object"] for found in dump(shown)], [shown], "the object that is named as it is listed")
+    equal({found["object"] for name in names for found in dump(name)}, set(objects), "objects by the bytes of their names")
+    expect(any("odd%ff" in shown for shown in objects), f"the list has names of their own: {objects}")
+
+
 def test_a_byte_that_flips_on_the_device_is_an_error_and_never_data(t):
     cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB")
     for name in ("good", "bad"):

@@ -1,5 +1,7 @@
 //! `loligo store`: looks into the stores of OSDs that do not run, and changes them.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use store::{
     AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StoreError,
     StoreShard,
 };
-use text::format_bytes;
+use text::{format_bytes, visible};
 use types::GHObject;
 
 use crate::{fail, store_bench, store_convert, store_expand, store_log, store_pgs};
@@ -67,9 +69,9 @@ enum Command {
     Dump {
         #[command(flatten)]
         of: Of,
-        /// Show this object, wherever it is.
+        /// Show this object, wherever it is: by its name, of any bytes, or in quotes as `store list` prints it, '#...#'.
         #[arg(long, value_name = "NAME")]
-        object: Option<String>,
+        object: Option<OsString>,
     },
 }
 
@@ -127,7 +129,7 @@ pub fn run(args: &Args) -> ExitCode {
         && clean
         && !found
     {
-        return fail(&format!("no store here has an object '{name}'"));
+        return fail(&format!("no store here has an object '{}'", visible(&name.to_string_lossy())));
     }
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -277,11 +279,11 @@ fn fsck(description: &Description, osd: u32, dir: &Path, deep: bool, repair: boo
     }))
 }
 
-fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
+fn dump(dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
     let Opened { mut store, label, damage, .. } = open(dir)?;
     let failed = |error: StoreError| error.to_string();
     if let Some(name) = object {
-        let mut found = found(&mut store, name).map_err(failed)?;
+        let mut found = found(&mut store, name.as_bytes()).map_err(failed)?;
         note_damage(&mut found, damage);
         return Ok(found);
     }
@@ -346,14 +348,20 @@ fn dump_shard(state: &State, ends: &[u64], collections: &[String]) -> Value {
     })
 }
 
-/// Every object of a name, its snapshots too.
-fn found(store: &mut Blocking<BlockFileStore>, name: &str) -> Result<Value, StoreError> {
+/// Whether an object has this name, or is shown so: by a name alone all of its snapshots are meant, and names that are no UTF-8 may be
+/// given as they are shown.
+fn is_meant(object: &GHObject, name: &[u8]) -> bool {
+    object.hobj.name.as_bytes() == name || name.contains(&b'#') && object.to_string().as_bytes() == name
+}
+
+/// Every object that is meant by a name.
+fn found(store: &mut Blocking<BlockFileStore>, name: &[u8]) -> Result<Value, StoreError> {
     let mut all = Vec::new();
     for collection in store.collections()? {
         let mut start = Some(GHObject::min());
         while let Some(from) = start.take() {
             let (objects, next) = store.objects(collection, from)?;
-            for object in objects.iter().filter(|object| object.hobj.name.as_bytes() == name.as_bytes()) {
+            for object in objects.iter().filter(|object| is_meant(object, name)) {
                 all.push(described(store, collection, object)?);
             }
             start = next;
