@@ -233,6 +233,11 @@ def pgs_of(cluster, osd):
     return [row["pg"] for row in listed]
 
 
+def objects_of(cluster, osd):
+    listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
+    return {row["pg"]: row["objects"] for row in listed}
+
+
 def with_pgs(t, *args):
     """A cluster whose osd.1 is stopped, what its clients read before that, and the PGs of osd.1."""
     cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB", *args)
@@ -278,8 +283,11 @@ def pgs_go_through_files(t, *args):
     osd = ("--osd", "1")
     expect(len(pgs) > 2, f"PGs of osd.1: {pgs}")
     of = ("store", "export", cluster.dir, *osd)
+    listed = objects_of(cluster, 1)
+    expect(sum(listed.values()) > 0, f"objects and clones of osd.1: {listed}")
     for pg in pgs:
-        loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"))
+        said = json.loads(loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"), "-f", "json"))
+        equal(said["objects"], listed[pg], f"objects of {pg} in the file, as the list counts them")
     expect("already" in loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pgs[0]}"), code=1),
            "a PG that is there")
     expect("not in the store" in loligo(cluster, *of, "--pg", "99.0", "--file", t.path("no"), code=1), "no such PG")

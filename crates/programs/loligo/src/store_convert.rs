@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> ExitCode {
 /// What a user hears of a step: `due`, of those that are many.
 fn said(step: &Step, due: bool) -> Option<String> {
     let of = |what: &str, progress: &Progress| {
-        let Progress { collections, objects, bytes } = progress;
+        let Progress { collections, objects, bytes, .. } = progress;
         let bytes = format_bytes(*bytes);
         due.then(|| format!("{what}: {collections} collections, {objects} objects, {bytes}"))
     };
@@ -96,7 +96,7 @@ fn said(step: &Step, due: bool) -> Option<String> {
 }
 
 fn shown(of: &Converted) -> Value {
-    let Progress { collections, objects, bytes } = of.compared;
+    let Progress { collections, objects, bytes, .. } = of.compared;
     json!({
         "converted": of.was_simple, "collections": collections, "objects": objects, "bytes": bytes,
         "data_bytes_before": of.bytes_before, "data_bytes_after": of.bytes_after, "old_store": of.kept,
@@ -111,7 +111,7 @@ fn plain(of: &Converted) -> String {
     };
     let places = named("on", &of.places.device) + &named("its log on", &of.places.log);
     let kept = places + &named("the old store is in", &of.kept);
-    let Progress { collections, objects, bytes } = of.compared;
+    let Progress { collections, objects, bytes, .. } = of.compared;
     match of.was_simple {
         false => format!("a block store already{kept}"),
         true if collections == 0 => format!("converted, by what an earlier run has made{kept}"),

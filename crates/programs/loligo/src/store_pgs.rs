@@ -158,20 +158,15 @@ fn progress(osd: u32) -> impl FnMut(&Progress) -> Result<(), Ended> {
     move |progress| {
         if last.elapsed() >= PROGRESS {
             last = Instant::now();
-            eprintln!("osd.{osd}: {} objects, {}", progress.objects, format_bytes(progress.bytes));
+            eprintln!("osd.{osd}: {} objects, {}", progress.of_clients(), format_bytes(progress.bytes));
         }
         Ok(())
     }
 }
 
 /// What was done, on standard error where standard output has the PG.
-fn done(
-    of: &Of,
-    what: &str,
-    pg: PgId,
-    Progress { objects, bytes, .. }: Progress,
-    to_stderr: bool,
-) -> ExitCode {
+fn done(of: &Of, what: &str, pg: PgId, progress: Progress, to_stderr: bool) -> ExitCode {
+    let (objects, bytes) = (progress.of_clients(), progress.bytes);
     let line = match of.format.as_str() {
         "json" => json!({ "pg": pg.to_string(), "objects": objects, "bytes": bytes }).to_string(),
         _ => format!("osd.{}: PG {pg} {what}: {objects} objects, {} of data", of.osd, format_bytes(bytes)),
@@ -250,7 +245,7 @@ pub fn remove(args: &RemoveArgs) -> ExitCode {
         if let Err(PgError::Remains { removed, left, .. }) = &removed
             && args.of.format == "json"
         {
-            let Progress { objects, bytes, .. } = removed;
+            let (objects, bytes) = (removed.of_clients(), removed.bytes);
             let left = json!({ "objects": left.objects, "gaps": left.gaps, "why": left.why.to_string() });
             let line = json!({ "pg": pg.to_string(), "objects": objects, "bytes": bytes, "left": left });
             output::line(format_args!("{line}"));
@@ -384,7 +379,7 @@ fn each_object(
     let mut start = Some(GHObject::min());
     while let Some(from) = start.take() {
         let (objects, next) = store.objects(collection, from)?;
-        for object in objects.iter().filter(|object| !object.hobj.name.is_empty()) {
+        for object in objects.iter().filter(|object| !object.is_pgmeta()) {
             each(store, object)?;
         }
         start = next;

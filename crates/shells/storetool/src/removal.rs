@@ -47,8 +47,7 @@ pub fn remove<S: ObjectStore>(
         for (object, why) in remove_objects(store, collection, &objects)? {
             if let Some(why) = why {
                 Left::add(&mut left, (1, 0), &why);
-            } else if !object.hobj.name.is_empty() {
-                // The one without a name has the PG's own records.
+            } else if !object.is_pgmeta() {
                 removed.objects += 1;
                 removed.bytes += sizes.get(object).copied().unwrap_or_default();
             }

@@ -10,14 +10,24 @@ use crate::{Reader, Record, Writer};
 pub struct Progress {
     pub collections: u64,
     pub objects: u64,
+    /// Those of the objects that have a PG's own records, and are no client's.
+    pub own: u64,
     /// Bytes of data, without holes.
     pub bytes: u64,
 }
 
 impl Progress {
+    /// What a list of the PG has, and what clients have put there: heads and clones.
+    pub fn of_clients(&self) -> u64 {
+        self.objects - self.own
+    }
+
     pub fn count(&mut self, record: &Record) {
         match record {
-            Record::Object { .. } => self.objects += 1,
+            Record::Object { object, .. } => {
+                self.objects += 1;
+                self.own += u64::from(object.is_pgmeta());
+            }
             Record::Data { data, .. } => self.bytes += data.len() as u64,
             Record::End { .. } => self.collections += 1,
             Record::Collection { .. } | Record::OmapHeader(_) | Record::Omap(_) | Record::Log(_) => {}

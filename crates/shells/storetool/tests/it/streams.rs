@@ -127,6 +127,11 @@ fn a_removed_pg_leaves_nothing_and_others_alone_also_if_it_was_ended() {
     fill(&mut store);
     let before = space(&mut store);
     let of = |seed| PgId { pool: PoolId(1), seed };
+    let mut txn = store::Transaction::new();
+    txn.touch(pg(2), &types::GHObject::pgmeta(PoolId(1), 2, types::ShardId::NONE));
+    store.commit(txn).unwrap();
+    let written = storetool::export(&mut store, &owner(3), of(2), Vec::new(), &mut |_| Ok(())).unwrap();
+    assert_eq!((written.objects, written.of_clients()), (8, 7), "all, and without the PG's own records");
     let ended = storetool::remove(&mut store, of(1), &mut |_| Err(Ended));
     assert!(matches!(ended, Err(PgError::Ended(_))), "{ended:?}");
     assert_eq!(storetool::is_whole(&mut store, pg(1)).unwrap(), Some(false), "it is no PG any more");
