@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import BOUND, equal, expect, until
-from test_block_store import loligo, loop_device
+from test_block_store import compressible, loligo, loop_device, put_bytes, same
 
 POOL = "p"
 
@@ -259,6 +259,30 @@ def test_pgs_go_through_files_into_a_new_store(t):
 
 def test_pgs_go_through_files_where_the_logs_lie_apart(t):
     pgs_go_through_files(t, "--log-device", t.path("log0"), "--log-device", t.path("log1"))
+
+
+def test_a_pg_that_is_imported_is_compressed_as_its_pool_says(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1")
+    client.ceph("osd", "pool", "set", POOL, "compression_mode", "force")
+    for name in ("a", "b"):
+        put_bytes(t, client, name, compressible(1 << 20))
+    loligo(cluster, "stop", cluster.dir)
+    of, file = (cluster.dir, "--osd", "0"), t.path("pg")
+    space = lambda: json.loads(loligo(cluster, "store", "dump", *of, "-f", "json"))["osd.0"]["space"]
+    before = space()
+    equal(before["data_compressed_original"], 2 << 20, "what was compressed")
+    [pg] = pgs_of(cluster, 0)
+    loligo(cluster, "store", "export", *of, "--pg", pg, "--file", file)
+    loligo(cluster, "store", "remove", *of, "--pg", pg, "--yes-i-really-mean-it")
+    equal(space()["data_compressed"], 0, "what is compressed without the PG")
+    loligo(cluster, "store", "import", *of, "--file", file)
+    equal(space()["data_compressed_original"], 2 << 20, "what was compressed again")
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "after the import")
+    cluster.up()
+    for name in ("a", "b"):
+        same(t, client, name)
 
 
 def removes_a_pg(t, cluster, pg):

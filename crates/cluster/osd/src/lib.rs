@@ -29,4 +29,5 @@ pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonCli
 pub use osd::Osd;
 pub use parts::{CoreId, PartMessage, Placement, Stores, Touched};
 pub use salvage::{Salvaged, salvage};
+pub use shard::compression_of_pool;
 pub use types::LogLevel;

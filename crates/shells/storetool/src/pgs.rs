@@ -5,8 +5,10 @@ use std::path::Path;
 
 use blockfile::{BEGIN_AGAIN, Blocking, Owner};
 use host::StoreKind;
-use osd::{Salvaged, salvage};
-use store::{CollectionId, Completion, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use osd::{Salvaged, compression_of_pool, salvage};
+use store::{
+    CollectionId, Completion, Compression, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
+};
 use types::{Epoch, Fsid, PgId};
 
 use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
@@ -175,7 +177,9 @@ pub fn import<S: ObjectStore>(
     if header.cluster != owner.cluster && !other_cluster {
         return Err(PgError::OtherCluster { found: header.cluster, wanted: owner.cluster });
     }
-    check_maps(store, &header, other_cluster)?;
+    let compression = check_maps(store, &header, other_cluster)?;
+    // A store that was opened compresses nothing until it is told.
+    store.store().set_compression(Some(header.pg.pool), compression);
     let collection = CollectionId::Pg(header.pg.into());
     match is_whole(store, collection)? {
         None => {}
@@ -195,12 +199,12 @@ pub fn import<S: ObjectStore>(
     }
 }
 
-/// Refuses what the OSD would not know what to do with when it starts.
+/// How the PG's pool is compressed. Refuses what the OSD would not know what to do with when it starts.
 fn check_maps<S: ObjectStore>(
     store: &mut Blocking<S>,
     header: &Header,
     other_cluster: bool,
-) -> Result<(), PgError> {
+) -> Result<Option<Compression>, PgError> {
     let map = known(store)?.map.ok_or_else(|| PgError::Maps("it never had one: start it once".to_owned()))?;
     let Some(pool) = map.pools.get(&header.pg.pool) else {
         return Err(PgError::NoPool { epoch: map.epoch, pool: header.pool.clone() });
@@ -213,7 +217,7 @@ fn check_maps<S: ObjectStore>(
     if map.epoch < header.epoch && !other_cluster {
         return Err(PgError::OlderMaps { has: map.epoch, wanted: header.epoch });
     }
-    Ok(())
+    Ok(compression_of_pool(pool))
 }
 
 fn put_all<S: ObjectStore>(

@@ -44,6 +44,12 @@ impl Told {
     }
 }
 
+/// How a store that no OSD serves compresses what is written for a pool: by the pool's settings, with the options at their defaults.
+/// `None`: as a store that was told nothing.
+pub fn compression_of_pool(pool: &maps::PgPool) -> Option<Compression> {
+    with_pool(Compression::default(), &pool.opts)
+}
+
 /// The options with a pool's own settings in their place; `None`: it has none. What the pool names and this build does not
 /// know stays as the options have it: another monitor may have taken it.
 fn with_pool(by_options: Compression, opts: &BTreeMap<i32, PoolOption>) -> Option<Compression> {

@@ -25,6 +25,7 @@ use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
 
 use advance::Advance;
 pub(crate) use advance::MAP_WORK_PER_EVENT;
+pub use compression::compression_of_pool;
 use op_queue::{OpQueue, QueuedOp};
 use pg_set::PgSet;
 pub(crate) use pg_set::{PgSlot, PgStatus};
