@@ -304,7 +304,7 @@ def test_an_osd_keeps_its_store_where_no_new_one_can_be_made(t):
     # The file system that it lies on is not there.
     loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
     os.rename(places, places + ".away")
-    of.fails(log, "No such file")
+    of.fails(log, "its directory is not there")
     os.rename(places + ".away", places)
     of.goes_on()
 
@@ -343,7 +343,7 @@ def test_an_osd_keeps_its_store_where_its_device_can_not_be_had(t):
     other = loop_device(t, "disk0", 256 << 20)
     of = Replacing(t, "--device", other, "--device", link, "--set", "bdev_debug_fail_file=fail", osds=2)
     os.remove(link)
-    of.fails(link, "No such file")
+    of.fails(link, "there is no device")
     small = loop_device(t, "small", 16 << 20)
     os.symlink(small, link)
     of.fails(link, "can't be made in 16 MiB")

@@ -207,9 +207,11 @@ pub fn take_for_log(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<Op
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
             if is_among_devices(path) {
                 Err(OpenError::NoDevice(path.into()))
-            } else if path.is_symlink() || dir.is_some_and(|dir| !dir.exists()) {
-                // No file can be made there.
+            } else if path.is_symlink() {
+                // It leads nowhere, and no file is made where it is.
                 Err(OpenError::Io { path: path.into(), error })
+            } else if dir.is_some_and(|dir| !dir.exists()) {
+                Err(OpenError::NoDirectory(path.into()))
             } else {
                 Ok(None)
             }
@@ -228,10 +230,7 @@ fn is_among_devices(path: &Path) -> bool {
 /// Makes the file of a log, and holds it.
 pub fn make_log(path: &Path) -> Result<File, OpenError> {
     let made = OpenOptions::new().write(true).create_new(true).open(path);
-    made.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => OpenError::NoDirectory(path.into()),
-        _ => io_error(path)(error),
-    })?;
+    made.map_err(io_error(path))?;
     hold(path)
 }
 
