@@ -17,8 +17,11 @@ use crate::watch::Effects;
 use crate::{Bug, Change, Context, EntryKind, Extras, LogEntry, ObjectSteps, Pg, PgEffect};
 
 impl Pg {
+    /// The version of the next change, above those of all before. The last may be of a later map: an OSD begins again with a map that all
+    /// its PGs had reached, and goes on from there.
     pub(crate) fn next_version(&self) -> EVersion {
-        EVersion::new(self.epoch(), self.records.info.last_update.version + 1)
+        let last = self.records.info.last_update;
+        EVersion::new(self.epoch().max(last.epoch), last.version + 1)
     }
 
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use crate::common::copies::Copies;
 use crate::common::*;
 use encoding::{Decode, Decoder};
+use maps::MapFlags;
 use messages::{Op, OpArgs, OpCode, OsdOpReply, PgState};
 use ops::{ObjectInfo, SnapSet};
 use pg::{EntryKind, PgConfig};
-use types::{Errno, HObject, IntervalSet, SnapId, SplitMix64};
+use types::{Epoch, Errno, HObject, IntervalSet, SnapId, SplitMix64};
 
 fn rollback(snap: u64) -> Op {
     Op::new(OpCode::ROLLBACK, OpArgs::Snap { snapid: SnapId(snap) })
@@ -242,6 +243,27 @@ fn a_clone_that_is_made_while_the_index_is_read_is_trimmed_when_its_snapshot_is_
     let dump = rig.dump(0);
     let clones: Vec<_> = dump.objects.iter().filter(|(object, ..)| object.hobj.snap == SnapId(2)).collect();
     assert!(clones.is_empty() && dump.index.is_empty(), "{clones:?} {:?}", dump.index);
+}
+
+/// An OSD begins again with a map that all its PGs had reached: one may have changes of a later map.
+#[test]
+fn trimming_goes_on_in_a_map_that_is_older_than_the_last_change() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    let op = with_snaps(&mut rig, "a", vec![write_full(b"new")], &[1]);
+    rig.ask_message(op);
+    rig.flags = MapFlags::NOSNAPTRIM;
+    rig.remove_snaps(&[1]);
+    rig.epoch += 5;
+    rig.advance(rig.epoch, &[0]);
+    rig.ask("b", vec![write_full(b"later")]);
+    let last = rig.pg.info().last_update;
+    rig.flags = 0;
+    rig.epoch -= 4;
+    rig.crash();
+    assert!(Epoch(rig.epoch) < last.epoch);
+    let now = rig.pg.info();
+    assert!(now.last_update > last && now.stats.stats.sum.num_object_clones == 0, "{now:?}");
 }
 
 #[test]
