@@ -193,8 +193,10 @@ impl Of<'_> {
         if self.description.store_of(self.osd) == StoreKind::Simple {
             done.was_simple = true;
             if !decided.exists() {
-                self.make(&mut done)?;
+                let old = self.make(&mut done)?;
                 rename(&self.dir.join(MAKING), &decided)?;
+                // Held until then: what another tool had changed in it since would be lost.
+                drop(old);
             }
         }
         if decided.exists() {
@@ -218,8 +220,8 @@ impl Of<'_> {
         Ok((self.on)(self.osd, step)?)
     }
 
-    /// Makes the new store, whole and checked.
-    fn make(&mut self, done: &mut Converted) -> Result<(), ConvertError> {
+    /// Makes the new store, whole and checked. Returns the old one, which counts still.
+    fn make(&mut self, done: &mut Converted) -> Result<Blocking<SimpleStore>, ConvertError> {
         let osd = self.osd;
         let old = simplestore::open(&self.dir, &simplestore::Options::default());
         let old = old.map_err(|error| ConvertError::Old { osd, error })?;
@@ -262,7 +264,7 @@ impl Of<'_> {
             return Err(ConvertError::Unsound { osd, problems });
         }
         (done.bytes_before, done.bytes_after) = (space.data_bytes, self.space(&mut new)?.data_bytes);
-        Ok(())
+        Ok(old)
     }
 
     fn count(

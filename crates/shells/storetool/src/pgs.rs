@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use blockfile::{BEGIN_AGAIN, Blocking, Owner};
-use host::StoreKind;
+use host::{StoreKind, UNFINISHED_CONVERSION};
 use osd::{Salvaged, compression_of_pool, salvage};
 use store::{
     CollectionId, Completion, Compression, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
@@ -20,8 +20,20 @@ pub type AnyStore = Blocking<Box<dyn ObjectStore>>;
 /// Opens the store in an OSD's directory.
 ///
 /// # Errors
-/// It is in use, is none of this kind, or is damaged: in a sentence.
+/// It is in use, is none of this kind, is damaged, or was converted and its files are not all moved yet: in a sentence.
 pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
+    let opened = open_kind(dir, kind);
+    // Looked for while the store is held: no conversion decides meanwhile. What would be changed is the old store, which is removed.
+    if dir.join(UNFINISHED_CONVERSION).exists() {
+        return Err(
+            "its conversion to the store 'block' did not get to its end: run `loligo store convert` again"
+                .to_owned(),
+        );
+    }
+    opened
+}
+
+fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
     match kind {
         StoreKind::Simple => {
             let opened = simplestore::open(dir, &simplestore::Options::default());

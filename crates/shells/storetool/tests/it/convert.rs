@@ -178,6 +178,29 @@ fn a_conversion_that_is_ended_at_any_step_goes_on_to_the_same() {
 }
 
 #[test]
+fn an_old_store_is_not_opened_once_the_new_one_counts() {
+    let cluster = Cluster::new(1);
+    let at = cluster.osd(0);
+    let open = || storetool::open(&at, StoreKind::Simple).map(drop);
+    let mut was_refused = Vec::new();
+    let ended = convert(cluster.dir.path(), None, false, &mut |_, step| match step {
+        Step::Moving => Err(Ended),
+        _ => {
+            was_refused.push(open().unwrap_err());
+            Ok(())
+        }
+    });
+    assert!(matches!(ended, Err(ConvertError::Ended(_))));
+    assert!(was_refused.iter().all(|why| why.contains("in use")), "{was_refused:?}");
+    // It has its files still. What an import would put there would be removed with them.
+    let why = open().unwrap_err();
+    assert!(why.contains("run `loligo store convert` again"), "{why}");
+    assert!(storetool::open_to_read(&at, StoreKind::Simple).is_err());
+    convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
+    cluster.expect_converted("opened meanwhile");
+}
+
+#[test]
 fn what_the_old_store_took_between_two_tries_is_in_the_new_one() {
     let cluster = Cluster::new(1);
     let mut copied = 0;
