@@ -121,6 +121,45 @@ fn with_a_ring_reads_and_writes_need_no_threads() {
     assert!(threads("bdev-db") <= 1, "{}", threads("bdev-db"));
 }
 
+/// Has the kernel refuse a system call of this thread, and of those that it starts.
+#[allow(unsafe_code, reason = "rustix installs no filters")]
+fn refuse(call: u32) {
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Instruction(u16, u8, u8, u32);
+    #[repr(C)]
+    struct Filter(u16, *const Instruction);
+    unsafe extern "C" {
+        fn prctl(option: i32, ...) -> i32;
+    }
+    // Loads the call's number; if it is this one, the call fails with EPERM.
+    let code =
+        [Instruction(0x20, 0, 0, 0), Instruction(0x15, 0, 1, call), Instruction(0x06, 0, 0, 0x0005_0001)];
+    let code = [&code[..], &[Instruction(0x06, 0, 0, 0x7fff_0000)]].concat();
+    let filter = Filter(code.len() as u16, code.as_ptr());
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers, PR_SET_SECCOMP reads a `struct sock_fprog`.
+    let done = unsafe { [prctl(38, 1u64, 0u64, 0u64, 0u64), prctl(22, 2u64, &raw const filter)] };
+    assert_eq!(done, [0, 0], "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn where_a_call_for_rings_is_refused_threads_do_it() {
+    // To make a ring, to use it, to register with it: numbers that all processors have in common.
+    for call in [425, 426, 427] {
+        let served = std::thread::spawn(move || {
+            let dir = tempfile::tempdir().unwrap();
+            let path = file(dir.path(), "data", 1 << 20);
+            refuse(call);
+            let files = Files::open(&[FileDevice::new(DeviceId::Data, &path)], Engine::IoUring).unwrap();
+            assert!(files.notes().iter().any(|note| note.starts_with("io_uring is not available")), "{call}");
+            let mut queue = files.queue();
+            assert_eq!(queue.engine(), Engine::Threads);
+            assert!(perform(&mut queue, fill(0, Durability::Durable)).is_ok());
+        });
+        served.join().unwrap();
+    }
+}
+
 /// A file in memory, and its path.
 fn memory_file(bytes: u64) -> (std::fs::File, PathBuf) {
     let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;

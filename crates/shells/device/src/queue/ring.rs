@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use blockdev::{Completion, DeviceError, DeviceId, Done, Durability, Op, Token};
 use buffer::{Piece, PieceMut};
-use io_uring::{IoUring, opcode, squeue, types as ring_types};
+use io_uring::{IoUring, Probe, opcode, squeue, types as ring_types};
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use types::UTime;
@@ -37,6 +37,13 @@ fn build(entries: u32) -> io::Result<IoUring> {
         }
         built => built,
     }
+}
+
+/// Puts a request for nothing into a ring's submission queue.
+#[allow(unsafe_code, reason = "the kernel may be handed memory in a request")]
+fn submit_nothing(ring: &mut IoUring) -> io::Result<()> {
+    // SAFETY: the request has no memory.
+    unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)
 }
 
 /// One queue's ring. Must be used by the thread that first submits: the kernel cancels what is in flight when that ends.
@@ -87,12 +94,25 @@ struct Vector {
 }
 
 impl Ring {
-    /// Whether the system has rings for this process.
+    /// Whether the system has rings for this process, and does what is asked through one: a system may give one and refuse each call
+    /// that submits to it (seccomp), and one before Linux 5.6 has no such reads.
     ///
     /// # Errors
-    /// It has none, or not now.
+    /// It has none, or not now, or such a one.
     pub fn probe() -> io::Result<()> {
-        IoUring::new(1).map(drop)
+        let mut ring = build(1)?;
+        let mut known = Probe::new();
+        ring.submitter().register_probe(&mut known)?;
+        if ![opcode::Read::CODE, opcode::Writev::CODE].iter().all(|code| known.is_supported(*code)) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        submit_nothing(&mut ring)?;
+        loop {
+            match ring.submit_and_wait(1) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                submitted => return submitted.map(drop),
+            }
+        }
     }
 
     /// A ring for the devices with direct I/O; it wakes the owner of `ready`.
