@@ -176,10 +176,14 @@ fn place_parts(
             Some((path, place::take(path, new.taker(owner), new.overwrite)?))
         }
     };
+    let (linked, wanted) = (place::places_in(dir).log, new.log.as_ref().map(|log| &log.path));
+    let is_former = linked.is_some() && linked.as_ref() != wanted;
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
-            place::is_linked(&link, path)?;
+            if !is_former {
+                place::is_linked(&link, path)?;
+            }
             let held = place::take_for_log(path, new.taker(owner), *overwrite)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
@@ -193,6 +197,9 @@ fn place_parts(
             held
         }
     });
+    if is_former {
+        place::forget_log(dir, owner)?;
+    }
     if let Some((path, held)) = log {
         let held = held.map_or_else(|| place::make_log(path), Ok)?;
         place::link(dir, &link, path, &held, owner)?;

@@ -324,6 +324,15 @@ pub fn unmake(dir: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
     unmake_behind(&left_path_in(dir), cluster, osd)
 }
 
+/// Forgets the log of a store that was in `dir` and is given up: it was moved there, and the caller does not know. Another store would
+/// be refused with it.
+pub fn forget_log(dir: &Path, owner: &Owner) -> Result<(), OpenError> {
+    let link = log_path_in(dir);
+    // Its device may have failed with the store.
+    let _ = unmake_behind(&link, owner.cluster, owner.osd);
+    unlink(dir, &link)
+}
+
 fn unmake_behind(link: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
     // An image file, and what was not made, go with the directory.
     if !link.is_symlink() {

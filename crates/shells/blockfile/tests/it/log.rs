@@ -249,6 +249,23 @@ fn a_log_whose_making_was_interrupted_is_made_again() {
 }
 
 #[test]
+fn a_store_made_in_place_of_another_has_its_log_where_it_is_wanted() {
+    let other = Owner { osd_uuid: Fsid([8; 16]), ..owner(3) };
+    let dir = stores(&[owner(3)]);
+    let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
+    let new = [NewStore::file(SIZE), with_log(SIZE, &dir.path().join("second")), with_log(SIZE, &log)];
+    for (n, new) in (1..).zip(&new) {
+        // A device is written over where it is; here the file goes. The link is that of the store before.
+        std::fs::remove_file(path_in(&at)).unwrap();
+        make_with_object(&at, &other, new, &[n; 9000]);
+        has(&at, &other, n);
+        let wanted = new.log.as_ref().map(|log| log.path.clone());
+        assert_eq!(log_device(&at).unwrap().map(|log| log.path), wanted);
+        assert_eq!(log.exists(), n == 3, "a log that nothing uses");
+    }
+}
+
+#[test]
 fn a_making_that_was_interrupted_is_taken_back() {
     let dir = tempfile::tempdir().unwrap();
     let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
