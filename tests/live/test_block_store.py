@@ -291,6 +291,8 @@ def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     cluster.up("--port", "0", "--osds", "1", "--device", device)
     cluster.stop()
     block = cluster.metadata(0)
+    # Whoever gets this loop device next would find it so.
+    t.cleanups.append(lambda: subprocess.run(["blockdev", "--setrw", device], check=False))
     subprocess.run(["blockdev", "--setro", device], check=True)
     for words in (
         loligo(cluster, "store", "expand", cluster.dir, "--osd", "0", code=1),
@@ -308,6 +310,43 @@ def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     os.symlink("/dev/loligo-gone", block)
     words = loligo(cluster, "store", "fsck", cluster.dir, code=1)
     expect("are on /dev/loligo-gone, which is not there" in words, words)
+
+
+def test_a_device_that_was_overwritten_is_nothing_else_any_more(t):
+    # A partition table has a second copy at the end; with its log apart, a store writes nothing between its superblocks.
+    disk, log = loop_device(t, "disk", 600 << 20), loop_device(t, "log", 64 << 20)
+    marks = [(64 << 10, os.SEEK_SET, b"_BHRfS_M"), (-512, os.SEEK_END, b"EFI PART")]
+    for device in (disk, log):
+        with open(device, "r+b") as file:
+            for offset, whence, mark in marks:
+                file.seek(offset, whence)
+                file.write(mark)
+    cluster = t.cluster(start=False)
+    cluster.up("--device", disk, "--log-device", log, "--overwrite", disk, "--overwrite", log)
+    cluster.stop()
+    for device in (disk, log):
+        with open(device, "rb") as file:
+            for offset, whence, mark in marks:
+                file.seek(offset, whence)
+                equal(file.read(len(mark)), bytes(len(mark)), f"what was at {offset} of {device}")
+
+
+def test_a_log_device_that_the_log_has_left_holds_nothing(t):
+    # As large as the log: it is written to the device's end.
+    device = loop_device(t, "log", (8 << 20) + 4096)
+    cluster, client = started(t, "--osds", "1", "--osd-size", "256MiB")
+    cluster.stop()
+    move = ("store", "log", cluster.dir, "--osd", "0")
+    loligo(cluster, *move, "--to", device)
+    cluster.up()
+    client.rados("-p", POOL, "bench", "4", "write", "-b", "4096", "-t", "16", "--no-cleanup")
+    cluster.stop()
+    with open(device, "rb") as file:
+        file.seek(-(1 << 20), os.SEEK_END)
+        expect(any(file.read()), "the log was written to its end")
+    loligo(cluster, *move, "--beside-data")
+    loligo(cluster, *move, "--to", device)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store")
 
 
 def test_what_objects_names_and_maps_take_is_metadata_to_ceph_osd_df(t):

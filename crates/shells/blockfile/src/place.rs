@@ -272,9 +272,23 @@ pub fn link(dir: &Path, link: &Path, to: &Path, held: &File, owner: &Owner) -> R
 }
 
 /// What was there is given up from here on. Who finds it later sees that it is the owner's, though no label says so yet: an empty
-/// first block says nothing, as other formats leave it empty.
+/// first block says nothing, as other formats leave it empty. Nor does anything else on a device say any more whose it was: a system
+/// that starts with it would take a mirror's half or a file system for what it was, and write to it.
 pub fn give_up(path: &Path, held: &File, owner: &Owner) -> Result<(), OpenError> {
-    held.write_all_at(&being_made_for(owner), 0).and_then(|()| held.sync_all()).map_err(io_error(path))
+    let given_up = held.write_all_at(&being_made_for(owner), 0).and_then(|()| held.sync_all());
+    given_up
+        .and_then(|()| if held.metadata()?.is_file() { Ok(()) } else { empty_ends(held) })
+        .map_err(io_error(path))
+}
+
+/// Empties what [`is_used`] looks at of a device, but for the first block.
+fn empty_ends(mut held: &File) -> io::Result<()> {
+    let bytes = held.seek(SeekFrom::End(0))?;
+    let (head, tail) = (BLOCK..bytes.min(HEAD), bytes.saturating_sub(TAIL).max(BLOCK)..bytes);
+    for range in [head, tail] {
+        held.write_all_at(&vec![0; range.end.saturating_sub(range.start) as usize], range.start)?;
+    }
+    held.sync_all()
 }
 
 /// Has a link lead here, whatever it led to before: in one step.
@@ -356,9 +370,9 @@ pub fn unmake_at(path: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError
     if held.metadata().map_err(io_error(path))?.is_file() {
         return std::fs::remove_file(path).map_err(io_error(path));
     }
-    let bytes = device_bytes(path)?.min(HEAD);
-    let emptied = held.write_all_at(&vec![0; bytes as usize], 0).and_then(|()| held.sync_all());
-    emptied.map_err(io_error(path))
+    // The first block last: who is interrupted finds what says whose it is.
+    let emptied = empty_ends(&held).and_then(|()| held.write_all_at(&[0; BLOCK as usize], 0));
+    emptied.and_then(|()| held.sync_all()).map_err(io_error(path))
 }
 
 /// Whether a part of a file is there and is not zeros.
@@ -391,6 +405,20 @@ mod tests {
     fn is_cached(file: &File, offset: u64) -> bool {
         let mut byte = [0];
         preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
+    #[test]
+    fn of_a_device_that_is_emptied_the_ends_and_nothing_else_are_written() {
+        for bytes in [BLOCK, BLOCK + 512, TAIL, HEAD + 512, HEAD + TAIL + 3 * BLOCK + 512] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&vec![1; bytes as usize]).unwrap();
+            empty_ends(&file).unwrap();
+            let mut found = vec![0; bytes as usize];
+            file.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), bytes);
+            let is_left = |at: u64| at < BLOCK || (HEAD..bytes.saturating_sub(TAIL)).contains(&at);
+            assert!((0..).zip(found).all(|(at, byte)| (byte == 1) == is_left(at)), "{bytes}");
+        }
     }
 
     #[test]
