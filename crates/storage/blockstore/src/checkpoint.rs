@@ -156,7 +156,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Whether a checkpoint begins as soon as nothing waits for its record.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        let full = self.log.used_bytes() > self.log.layout().bytes / 2;
+        let full = self.log_fill() > self.log.layout().bytes / 2;
         let is_last = self.empties_log && self.is_quiet() && !self.purge.is_wanted();
         let wanted = self.checkpoint_wanted
             || full
@@ -167,6 +167,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         // soon wait for it: so memory holds the changes of one published checkpoint at most.
         let waits = self.leftovers.changes_bytes() > 0 && !self.is_urgent();
         wanted && self.checkpoint.is_none() && !waits
+    }
+
+    /// Bytes of the log that are in use, or would be if it had all that is deferred: a payload beside it takes few of them.
+    fn log_fill(&self) -> u64 {
+        self.log.used_bytes().max(self.contents.deferred.len() as u64 * BLOCK)
     }
 
     fn begin_checkpoint(&mut self) {
@@ -293,8 +298,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether clients would soon wait for a checkpoint's end.
     fn is_urgent(&self) -> bool {
         let log = self.log.layout().bytes;
-        self.log.used_bytes() > log - log / 4
-            || self.tables.active_bytes > self.options.changes_bytes_max / 2 * 3
+        self.log_fill() > log - log / 4 || self.tables.active_bytes > self.options.changes_bytes_max / 2 * 3
     }
 
     fn pass_steps(&mut self) {

@@ -2,8 +2,8 @@
 
 use blockdev::DeviceQueue;
 use store::{
-    CollectionId, Completion, ReadOutcome, ReadRequest, Rehoming, Step, StoreError, StoreShard, Token,
-    Transaction,
+    CollectionId, Completion, ObjectChange, ReadOutcome, ReadRequest, Rehoming, Step, StoreError, StoreShard,
+    Token, Transaction,
 };
 
 use crate::context::{Context, Fetched, NOTHING_FETCHED};
@@ -18,8 +18,24 @@ use crate::store::BlockStore;
 /// their places later: so a checkpoint comes sooner, and has more to write.
 const LOG_PART_WITH_DATA: u64 = 3;
 
+/// Contents of blocks go into the log up to this, whatever else is set: more is written to new blocks, beside it.
+const CONTENTS_MAX: u64 = 64 << 10;
+
 /// Of an object with more keys a removal leaves the work for later.
 const KEYS_AT_ONCE: usize = 1024;
+
+/// How many blocks a step may write where they are, at most: all that it writes, and those at the edges of what it makes zero.
+fn blocks_merged(step: &Step) -> u64 {
+    match step {
+        Step::Object { change: ObjectChange::Write { offset, data, .. }, .. } => {
+            (offset + data.len() as u64).div_ceil(BLOCK) - offset / BLOCK
+        }
+        Step::Object { change: ObjectChange::Zero { .. }, .. } => 2,
+        Step::Object { change: ObjectChange::Truncate(_), .. } => 1,
+        Step::CloneRange { len, .. } => len / BLOCK + 2,
+        _ => 0,
+    }
+}
 
 impl<Q: DeviceQueue> BlockStore<Q> {
     pub(crate) fn context<'a>(&'a mut self, fetched: &'a Fetched) -> Context<'a> {
@@ -119,8 +135,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     fn try_transaction(&mut self, txn: &Transaction, token: Token, fetched: &Fetched) -> Result<(), Stop> {
         txn.check()?;
-        if self.checkpoint.is_some() && self.tables.active_bytes > 2 * self.options.changes_bytes_max {
-            // Memory: the checkpoint has to end before there are more changes.
+        let (changes, changes_max) = (self.tables.active_bytes, 2 * self.options.changes_bytes_max);
+        let is_full = changes > changes_max || self.deferred_bytes() > self.log.layout().bytes;
+        if self.checkpoint.is_some() && is_full {
+            // Memory: the checkpoint has to end before there is more.
             return Err(Stop::LogRoom);
         }
         let limit = self.bytes_limit(txn.may_use_reserve());
@@ -142,7 +160,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let log_max = self.options.new_deferred_bytes.of(self.io.is_rotational()).max(alone);
         let mut context = self.context(fetched);
         context.new_numbers = context.counters.next_number;
-        context.in_place = data_bytes <= deferred_max.max(log_max);
+        let contents_max = deferred_max.max(log_max);
+        // A block of which a byte is written is deferred as a whole.
+        let blocks = txn.steps().iter().map(blocks_merged).fold(0, u64::saturating_add);
+        context.in_place = data_bytes <= contents_max && blocks <= contents_max.max(CONTENTS_MAX) / BLOCK;
         if let Err(stop) = context.apply(txn) {
             context.take_back();
             return Err(stop);
@@ -154,7 +175,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         // What counts is what compression has left.
         let new_bytes = context.contents_blocks() * BLOCK;
-        let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(64 << 10);
+        let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(CONTENTS_MAX);
         let ended = context.finish(direct);
         let at_once = is_alone && direct && new_bytes <= deferred_max;
         self.admit(ended)?;

@@ -346,13 +346,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     pub fn memory(&self) -> Memory {
-        let deferred = self.contents.deferred.len() + self.contents.frozen.len();
         Memory {
             pages: self.tables.pages.bytes() + self.tables.recent.borrow().bytes(),
             data: self.contents.cache.bytes(),
             changes: self.tables.active_bytes + self.tables.frozen_bytes + self.leftovers.changes_bytes(),
-            deferred: deferred as u64 * BLOCK,
+            deferred: self.deferred_bytes(),
         }
+    }
+
+    /// Bytes of contents that are in the log and not in their places.
+    pub(crate) fn deferred_bytes(&self) -> u64 {
+        (self.contents.deferred.len() + self.contents.frozen.len()) as u64 * BLOCK
     }
 
     /// Where the device has a byte of an object, as far as memory knows; of a compressed one a byte that it depends on.

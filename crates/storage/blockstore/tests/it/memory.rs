@@ -64,6 +64,54 @@ fn memory_stays_within_its_bound_however_many_objects_there_are() {
     assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
 }
 
+/// Objects whose blocks are written over in place, and the most that was deferred meanwhile.
+fn most_deferred(options: Options, log_bytes: u64, overwrite: impl Fn(&mut Transaction, u64, u8)) -> u64 {
+    const BYTES: u64 = 2 << 20;
+    let mut factory = Sim::new(options, log_bytes);
+    let mut h = Harness::new(factory.fresh(64 << 20), factory.properties());
+    h.commit(|t| t.create_collection(pg(), 0));
+    for n in 0..6 {
+        h.commit(|t| t.write(pg(), &object(n), 0, vec![1; BYTES as usize].into()));
+    }
+    let mut most = 0;
+    for round in 0..24u8 {
+        let n = u64::from(round) % 6;
+        h.commit(|t| {
+            overwrite(t, n, round);
+            t
+        });
+        most = most.max(h.store().store.memory().deferred);
+    }
+    most
+}
+
+#[test]
+fn what_is_deferred_is_no_more_than_the_log_holds() {
+    const LOG_BYTES: u64 = 1 << 20;
+    // Of each block a byte: what is written in place is deferred as a whole.
+    let small = |t: &mut Transaction, n: u64, round: u8| {
+        for at in (0..2 << 20).step_by(4096) {
+            match round % 3 {
+                0 => t.zero(pg(), &object(n), at + u64::from(round), 1),
+                _ => t.write(pg(), &object(n), at + u64::from(round), vec![round].into()),
+            };
+        }
+    };
+    let most = most_deferred(Options::default(), LOG_BYTES, small);
+    assert!(most <= LOG_BYTES, "{most} bytes are deferred beside a log of {LOG_BYTES}");
+    // A payload beside the log leaves it nearly empty.
+    let large = |t: &mut Transaction, n: u64, round: u8| {
+        t.write(pg(), &object(n), 0, vec![round; 512 << 10].into());
+        t.write(pg(), &object(n), 1 << 20, vec![round; 100 << 10].into());
+    };
+    let options = Options { prefer_deferred_bytes: 700 << 10, ..Options::default() };
+    let most = most_deferred(options, LOG_BYTES, large);
+    assert!(
+        most > LOG_BYTES / 2 && most <= 2 * LOG_BYTES,
+        "{most} bytes are deferred beside a log of {LOG_BYTES}"
+    );
+}
+
 #[test]
 fn a_check_keeps_no_more_pages_than_the_cache_holds() {
     let options = Options { cache_bytes: 256 << 10, ..Options::default() };
