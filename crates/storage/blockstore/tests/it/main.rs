@@ -20,6 +20,7 @@ mod inline;
 mod large;
 mod memory;
 mod misplaced;
+mod mixed;
 mod moving;
 mod order;
 mod pipeline;

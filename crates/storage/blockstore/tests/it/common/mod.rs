@@ -34,6 +34,10 @@ pub struct Sim {
     pub options: Options,
     pub log_bytes: u64,
     pub block_bytes: u32,
+    /// The longest request that the devices take.
+    pub request_bytes_max: u64,
+    /// The devices say that they have to seek.
+    pub rotational: bool,
     /// A store that is closed in order first writes everything to its place.
     pub clean: bool,
     /// Of the devices: see [`Geometry::durable_flushes`].
@@ -57,6 +61,8 @@ impl Sim {
             options,
             log_bytes,
             block_bytes: 512,
+            request_bytes_max: 1 << 20,
+            rotational: false,
             clean: true,
             durable_flushes: false,
             log_apart: false,
@@ -82,10 +88,10 @@ impl Sim {
         let geometry = Geometry {
             size_bytes,
             block_bytes: self.block_bytes,
-            request_bytes_max: 1 << 20,
+            request_bytes_max: self.request_bytes_max,
             queue_depth: 32,
             discards: true,
-            rotational: false,
+            rotational: self.rotational,
             durable_flushes: self.durable_flushes,
         };
         let model = Model::named("ssd", &[], size_bytes).unwrap();
