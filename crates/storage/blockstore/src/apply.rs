@@ -16,10 +16,13 @@ use crate::records::{
     part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape, hash_range};
-use crate::stop::{Attempt, damaged};
+use crate::stop::{Attempt, Missing, Stop, damaged};
 
 /// A copied range shares blocks if it has so many whole ones.
 const SHARED_BLOCKS_MIN: u64 = 16;
+
+/// Blocks that a transaction asks for together, about: as many as one request of the device has.
+const BLOCKS_AHEAD: usize = 256;
 
 /// So many objects of a collection move so that those of another need not.
 const FEW_OBJECTS: usize = 16;
@@ -30,9 +33,41 @@ impl Context<'_> {
     /// # Errors
     /// It is refused, or has to wait for something and begin again.
     pub fn apply(&mut self, txn: &Transaction) -> Attempt<()> {
-        txn.steps().iter().try_for_each(|step| self.step(txn, step))?;
+        for (at, step) in txn.steps().iter().enumerate() {
+            match self.step(txn, step) {
+                Ok(()) => {}
+                Err(Stop::Blocks(missing)) => {
+                    return Err(Stop::Blocks(self.blocks_ahead(txn, &txn.steps()[at + 1..], missing)));
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
         self.write_last();
         Ok(())
+    }
+
+    /// The blocks that a step has to read first, and those that writes behind it will: with one at a time, many small writes would begin
+    /// again as often. What the steps between change is not looked at: a block that is read for nothing does no harm.
+    fn blocks_ahead(&mut self, txn: &Transaction, steps: &[Step], mut missing: Vec<u64>) -> Vec<u64> {
+        self.leave_last();
+        for step in steps {
+            if missing.len() >= BLOCKS_AHEAD {
+                break;
+            }
+            let Step::Object { object, change: ObjectChange::Write { offset, data, .. } } = step else {
+                continue;
+            };
+            let (collection, object) = txn.object(*object);
+            let end = offset + data.len() as u64;
+            let Ok(Some(found)) = self.find(collection, object) else { continue };
+            for edge in [*offset, end].into_iter().filter(|edge| edge % BLOCK != 0) {
+                let Ok(mapped) = self.mapped(&found.onode, edge / BLOCK, edge / BLOCK + 1) else { continue };
+                if let Err(Stop::Blocks(more)) = self.bytes_of(&found, &mapped.slots) {
+                    missing.extend(more);
+                }
+            }
+        }
+        missing
     }
 
     fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
@@ -90,14 +125,18 @@ impl Context<'_> {
             ObjectChange::RemoveAttrs => self.remove_attrs(&mut found.onode)?,
             ObjectChange::OmapSet(entries) => {
                 found.onode.note_key();
+                let mut missing = Missing::default();
                 for (name, value) in entries {
-                    self.put(part_key(omap, Part::Omap, name), Piece::copy_from(value))?;
+                    missing.note(self.put(part_key(omap, Part::Omap, name), Piece::copy_from(value)))?;
                 }
+                missing.none()?;
             }
             ObjectChange::OmapRemove(names) => {
+                let mut missing = Missing::default();
                 for name in names.iter().filter(|_| found.onode.has_keys()) {
-                    self.delete(part_key(omap, Part::Omap, name))?;
+                    missing.note(self.delete(part_key(omap, Part::Omap, name)))?;
                 }
+                missing.none()?;
             }
             ObjectChange::OmapRemoveRange { first, last } => {
                 let (start, end) = (part_key(omap, Part::Omap, first), part_key(omap, Part::Omap, last));

@@ -17,7 +17,7 @@ use crate::onode::Onode;
 use crate::records::{
     Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
 };
-use crate::stop::{Attempt, Stop, damaged};
+use crate::stop::{Attempt, Missing, Stop, damaged};
 
 /// A read of a log allocates room for this many records when it begins, at most.
 const LOG_RECORDS_AT_ONCE: usize = 512;
@@ -162,12 +162,12 @@ impl Context<'_> {
     }
 
     fn omap_keys<'a>(&self, found: &Found, keys: impl Iterator<Item = &'a Name>) -> Attempt<OmapPage> {
-        let mut page = OmapPage::default();
+        let (mut page, mut missing) = (OmapPage::default(), Missing::default());
         for key in keys.filter(|_| found.onode.has_keys()) {
-            if let Some(value) = self.get(&part_key(found.onode.omap, Part::Omap, key))? {
-                page.entries.push((key.clone(), value));
-            }
+            let value = missing.note(self.get(&part_key(found.onode.omap, Part::Omap, key)))?;
+            page.entries.extend(value.flatten().map(|value| (key.clone(), value)));
         }
+        missing.none()?;
         Ok(page)
     }
 

@@ -35,3 +35,42 @@ pub type Attempt<T> = Result<T, Stop>;
 pub fn damaged(what: impl std::fmt::Display) -> Stop {
     Stop::Error(StoreError::Damaged(what.to_string()))
 }
+
+/// Pages that searches for several keys have to read first, which are asked for together: one at a time, a request of thousands of keys
+/// would begin again for each.
+#[derive(Debug, Default)]
+pub struct Missing(Vec<PagePtr>);
+
+impl Missing {
+    /// So many are asked for at most: a request that needs more begins again for the others.
+    const PAGES_MAX: usize = 64;
+
+    /// What a search has found; `None` if it has to read pages first.
+    ///
+    /// # Errors
+    /// It fails, or enough pages are to be read.
+    pub fn note<T>(&mut self, found: Attempt<T>) -> Attempt<Option<T>> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Stop::Pages(pages)) => {
+                for page in pages {
+                    if !self.0.contains(&page) {
+                        self.0.push(page);
+                    }
+                }
+                if self.0.len() >= Self::PAGES_MAX {
+                    Err(Stop::Pages(std::mem::take(&mut self.0)))
+                } else {
+                    Ok(None)
+                }
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// # Errors
+    /// Pages have to be read first.
+    pub fn none(self) -> Attempt<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(Stop::Pages(self.0)) }
+    }
+}

@@ -1,10 +1,15 @@
 //! Requests that wait for room: whatever they wait for comes, or they are refused.
 
+use std::time::Duration;
+
 use crate::common::{Sim, Simulated};
 use blockstore::Options;
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, StoreError, Transaction};
-use types::{GHObject, HObject, Name, PoolId};
+use store::{
+    CollectionId, Completion, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
+    Transaction,
+};
+use types::{GHObject, HObject, Name, PoolId, UTime};
 
 fn object(name: &str) -> GHObject {
     HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into()
@@ -65,4 +70,56 @@ fn a_checkpoint_that_no_one_waits_for_leaves_turns_to_clients() {
         let most = checkpointed(&mut h, value);
         assert!((1..100_000).contains(&most), "{most} bytes of pages in a turn");
     }
+}
+
+/// Has a store that was just opened commit a transaction, and returns how long its disk took, milliseconds.
+fn cold_ms(factory: &mut Sim, h: &mut Option<Harness<Simulated>>, txn: Transaction, sec: u32) -> u64 {
+    let mut store = factory.reopen(h.take().unwrap().take()).unwrap();
+    // The disk's clock has reached the last end.
+    let start = UTime { sec, nsec: 0 };
+    let (mut now, mut done) = (start, Vec::new());
+    store.queue(txn, Token(1));
+    while done.is_empty() {
+        store.turn(now);
+        store.completions(&mut done);
+        now = now.max(store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+    }
+    assert_eq!(done, [Completion::Committed { token: Token(1) }]);
+    *h = Some(Harness::new(factory.reopen(store).unwrap(), factory.properties()));
+    u64::from(now.sec - start.sec) * 1000 + u64::from(now.nsec / 1_000_000)
+}
+
+#[test]
+fn what_a_transaction_lacks_it_asks_for_together() {
+    const KEYS: u32 = 4000;
+    let (c, a) = (CollectionId::Meta, object("a"));
+    let key = |n: u32| Name::from(format!("{:08x}", n.wrapping_mul(0x9e37_79b1)));
+    let entries = |keys: u32| (0..keys).map(|n| (key(n), vec![n as u8; 200].into())).collect();
+    let mut factory = Sim::new(Options { cache_bytes: 64 << 10, ..Options::default() }, 4 << 20);
+    let mut first = Harness::new(factory.fresh(64 << 20), factory.properties());
+    first.commit(|t| t.create_collection(c, 0).omap_set(c, &a, entries(KEYS)));
+    first.commit(|t| t.write(c, &a, 0, vec![1; 8 << 20].into()));
+    let mut h = Some(first);
+    // Each has some hundred pages or blocks to read, a tenth of a millisecond each.
+    let mut set = Transaction::new();
+    set.omap_set(c, &a, entries(KEYS / 4));
+    let mut remove = Transaction::new();
+    remove.change(c, &a, ObjectChange::OmapRemove((0..KEYS / 4).map(key).collect()));
+    let mut write = Transaction::new();
+    for n in 0..300 {
+        write.write(c, &a, n * 5 * 4096 + 7, vec![2].into());
+    }
+    let all = [("sets", set, 16), ("removals", remove, 12), ("writes", write, 30)];
+    for ((what, txn, ms_max), sec) in all.into_iter().zip((2_000_000_000..).step_by(1000)) {
+        let ms = cold_ms(&mut factory, &mut h, txn, sec);
+        assert!(ms < ms_max, "{what} took {ms} ms");
+    }
+    let h = h.as_mut().unwrap();
+    let data = h.data(c, &a);
+    assert!((0..8 << 20).all(|at| data[at] == 1 + u8::from(at % (5 * 4096) == 7 && at / (5 * 4096) < 300)));
+    let keys = (0..KEYS).map(key).collect();
+    let Ok(ReadOutcome::Omap(page)) = h.get(ReadRequest::OmapKeys { collection: c, object: a, keys }) else {
+        panic!("the keys are there")
+    };
+    assert_eq!(page.entries.len() as u32, KEYS - KEYS / 4);
 }
