@@ -339,7 +339,7 @@ def test_a_log_device_that_the_log_has_left_holds_nothing(t):
     move = ("store", "log", cluster.dir, "--osd", "0")
     loligo(cluster, *move, "--to", device)
     cluster.up()
-    client.rados("-p", POOL, "bench", "4", "write", "-b", "4096", "-t", "16", "--no-cleanup")
+    client.rados("-p", POOL, "bench", "30", "write", "-b", "4096", "-t", "16", "--no-cleanup", "--max-objects", "15000")
     cluster.stop()
     with open(device, "rb") as file:
         file.seek(-(1 << 20), os.SEEK_END)
