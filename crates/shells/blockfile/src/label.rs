@@ -62,7 +62,7 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
     })
 }
 
-/// Why there is no label on what is shorter than one.
+/// Why a file or a device that is shorter than a label has none.
 fn too_short(path: &Path) -> String {
     // The length of a device is where its end is.
     let bytes = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).unwrap_or(0);

@@ -153,7 +153,7 @@ pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
 /// Whether the links in `dir` to what a store lies on, as far as there are any, lead to where it is to be made.
 ///
 /// # Errors
-/// One leads elsewhere, or is no link.
+/// One of them leads elsewhere, or is not a link.
 pub fn check_links(dir: &Path, new: &NewStore) -> Result<(), OpenError> {
     let log = new.log.as_ref().map(|log| (log_path_in(dir), &log.path));
     let device = new.device.as_ref().map(|device| (path_in(dir), device));

@@ -48,7 +48,7 @@ pub enum OpenError {
     /// There is a store already.
     #[error("{0} holds a store already")]
     Exists(PathBuf),
-    /// There is no store, or a part of it is gone.
+    /// The directory has no store, or lacks a part of it.
     #[error("{path} holds no store: {why}; put back what is missing, or a copy of the directory")]
     NotAStore {
         /// The directory.

@@ -144,7 +144,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
     SimpleStore::start(worker, label, (lock, files)).map_err(|e| io_error(dir, e))
 }
 
-/// Why there is no file at a path, if there is none.
+/// Why a path leads to no file, if it does not.
 fn why_no_file(path: &Path) -> Option<String> {
     let shown = path.display();
     match (std::fs::metadata(path), std::fs::read_link(path)) {

@@ -190,7 +190,7 @@ pub fn import<S: ObjectStore>(
         return Err(PgError::OtherCluster { found: header.cluster, wanted: owner.cluster });
     }
     let compression = check_maps(store, &header, other_cluster)?;
-    // A store that was opened compresses nothing until it is told.
+    // An opened store compresses nothing until its caller says how.
     store.store().set_compression(Some(header.pg.pool), compression);
     let collection = CollectionId::Pg(header.pg.into());
     match is_whole(store, collection)? {

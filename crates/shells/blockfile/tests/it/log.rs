@@ -299,7 +299,7 @@ fn what_can_not_be_made_is_told_beforehand_and_nothing_is_made() {
 
     check_links(&at, &with_log(SIZE, &log)).unwrap();
     mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap();
-    // Its own former store is no obstacle.
+    // The same owner may write over its former store.
     check_places(&owner(3), &with_log(SIZE, &log)).unwrap();
     check_links(&at, &with_log(SIZE, &log)).unwrap();
     let why = check_links(&at, &with_log(SIZE, &other)).unwrap_err();
