@@ -291,7 +291,7 @@ def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     cluster.up("--port", "0", "--osds", "1", "--device", device)
     cluster.stop()
     block = cluster.metadata(0)
-    # Whoever gets this loop device next would find it so.
+    # The loop device keeps the flag, and another test may get it.
     t.cleanups.append(lambda: subprocess.run(["blockdev", "--setrw", device], check=False))
     subprocess.run(["blockdev", "--setro", device], check=True)
     for words in (

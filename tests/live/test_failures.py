@@ -322,7 +322,7 @@ def test_an_osd_keeps_its_store_where_no_new_one_can_be_made(t):
     of.is_the_same()
     of.goes_on()
 
-    # A log that is written over can't be put back, and that is said.
+    # The command can't put back a log that it has written over, and says so.
     loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
     os.mkdir(obstacle)
     said = of.replace(code=1)

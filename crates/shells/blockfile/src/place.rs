@@ -229,8 +229,7 @@ fn is_among_devices(path: &Path) -> bool {
 
 /// Makes the file of a log, and holds it.
 pub fn make_log(path: &Path) -> Result<File, OpenError> {
-    let made = OpenOptions::new().write(true).create_new(true).open(path);
-    made.map_err(io_error(path))?;
+    OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
     hold(path)
 }
 

@@ -3,7 +3,7 @@
 //! `cluster.json` is written before anything else when a cluster is made, with no start counted, and again when all of
 //! it is there: a directory holds a whole cluster, or says that it does not.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::net::SocketAddr;
@@ -399,10 +399,7 @@ const REPLACED: &str = "replaced-";
 /// there is nothing to move.
 pub(crate) fn move_store_aside(store: &Path) -> Result<Option<PathBuf>, HostError> {
     fs::create_dir_all(store).map_err(HostError::io(store))?;
-    let entries: Vec<_> = fs::read_dir(store)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>())
-        .map_err(HostError::io(store))?;
-    let (old, present): (Vec<_>, Vec<_>) = entries.into_iter().partition(|name| is_replaced(name));
+    let (old, present): (Vec<_>, Vec<_>) = names_in(store)?.into_iter().partition(|name| is_replaced(name));
     if present.is_empty() {
         return Ok(None);
     }
@@ -426,21 +423,23 @@ fn move_all(names: &[impl AsRef<OsStr>], store: &Path, into: &str) -> Result<Pat
 
 /// Puts back what was moved aside, if there was anything, in place of what has come into the directory since.
 pub(crate) fn move_store_back(store: &Path, aside: Option<&Path>) -> Result<(), HostError> {
-    let names = |dir: &Path| -> Result<Vec<_>, HostError> {
-        let entries = fs::read_dir(dir).map_err(HostError::io(dir))?;
-        entries.map(|entry| Ok(entry.map_err(HostError::io(dir))?.file_name())).collect()
-    };
-    for name in names(store)?.into_iter().filter(|name| !is_replaced(name)) {
+    for name in names_in(store)?.into_iter().filter(|name| !is_replaced(name)) {
         let at = store.join(name);
         let is_dir = at.symlink_metadata().is_ok_and(|found| found.is_dir());
         let removed = if is_dir { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
         removed.map_err(HostError::io(at))?;
     }
     if let Some(aside) = aside {
-        names(aside)?.iter().try_for_each(|name| move_entry(name, aside, store))?;
+        names_in(aside)?.iter().try_for_each(|name| move_entry(name, aside, store))?;
         fs::remove_dir(aside).map_err(HostError::io(aside))?;
     }
     sync_dir(store)
+}
+
+fn names_in(dir: &Path) -> Result<Vec<OsString>, HostError> {
+    fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+        .map_err(HostError::io(dir))
 }
 
 fn is_replaced(name: &OsStr) -> bool {
