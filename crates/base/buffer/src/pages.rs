@@ -1,8 +1,9 @@
 //! Single pages of payload, apart from all other memory if the process says from where they come.
 //!
-//! A store in memory is mostly pages of payload. A search among names and metadata is faster in huge pages of the system;
-//! payload that is written once is cheaper in small ones, which are still in the processor's cache when the bytes
-//! come. Only where they lie apart can a process have both (docs/performance.md, "Where memory comes from").
+//! An allocator keeps its list of free blocks in the blocks themselves: to take one of 4 KiB is a miss of the processor's caches, or
+//! a page fault, before any byte of payload comes. The lists here hold addresses, and a page is touched first by what fills it.
+//! A store in memory gains once more: its searches are faster in huge pages of the system, and payload that is written once is
+//! cheaper in small ones. Only where they lie apart can a process have both (docs/performance.md, "Where memory comes from").
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -79,13 +80,29 @@ pub fn set_page_source(source: PageSource) {
 pub struct Pooled(Option<&'static mut Page>);
 
 impl Pooled {
-    /// A page of zeros; `None` without a source, or if that has no memory.
+    /// A page of any content; `None` without a source, or if that has no memory.
+    #[inline]
+    pub fn to_fill() -> Option<Self> {
+        Self::taken().map(|(page, _)| page)
+    }
+
+    /// The same, of zeros.
     #[inline]
     pub fn zeroed() -> Option<Self> {
+        let (mut page, is_zeros) = Self::taken()?;
+        if !is_zeros {
+            page.as_mut_slice().fill(0);
+        }
+        Some(page)
+    }
+
+    /// A page, and whether it is all zeros.
+    #[inline]
+    fn taken() -> Option<(Self, bool)> {
         let source = SOURCE.get()?;
         // A thread that ends has no list any more.
-        let page = MINE.try_with(|mine| mine.borrow_mut().take(source)).ok()??;
-        Some(Self(Some(page)))
+        let (page, is_zeros) = MINE.try_with(|mine| mine.borrow_mut().take(source)).ok()??;
+        Some((Self(Some(page)), is_zeros))
     }
 
     #[inline]
@@ -111,17 +128,15 @@ impl Drop for Pooled {
 }
 
 impl Mine {
+    /// A page, and whether it is all zeros.
     #[inline]
-    fn take(&mut self, source: &PageSource) -> Option<&'static mut Page> {
+    fn take(&mut self, source: &PageSource) -> Option<(&'static mut Page, bool)> {
         if self.used.is_empty() && self.zeros.is_empty() {
             self.refill(source);
         }
         match self.used.pop() {
-            Some(page) => {
-                page.0.fill(0);
-                Some(page)
-            }
-            None => self.zeros.pop(),
+            Some(page) => Some((page, false)),
+            None => self.zeros.pop().map(|page| (page, true)),
         }
     }
 
@@ -233,5 +248,9 @@ mod tests {
         assert!(same > 2 * KEPT_MAX, "{same} pages came back");
         assert!(MADE.load(Ordering::Relaxed) <= made + 1000);
         drop(second);
+        drop(again);
+        // What is to be filled comes from there, too.
+        let mut to_fill: Vec<PieceMut> = (0..BATCH).map(|_| PieceMut::to_fill(ALIGN)).collect();
+        assert!(to_fill.iter_mut().map(place).all(|place| places.contains(&place)));
     }
 }

@@ -152,10 +152,15 @@ impl Slab {
     #[inline]
     fn zeroed(pages: usize) -> Self {
         match (pages == 1).then(Pooled::zeroed).flatten() {
-            Some(page) => Self::Page { page, whole: OnceLock::new(), sum: OnceLock::new() },
+            Some(page) => Self::page(page),
             // Zero values come from the allocator as they are: large memory is not touched here.
             None => Self::pages(Run::Allocated(allocated(pages))),
         }
+    }
+
+    #[inline]
+    fn page(page: Pooled) -> Self {
+        Self::Page { page, whole: OnceLock::new(), sum: OnceLock::new() }
     }
 
     fn pages(pages: Run) -> Self {
@@ -198,17 +203,19 @@ impl PieceMut {
         Self { memory: Filling::Slab(slab), len }
     }
 
-    /// The same, of any content: for a caller who fills all of it before anyone else sees it. Long ones are memory that was used
-    /// before, if there is some, and nothing clears it.
+    /// The same, of any content: for a caller who fills all of it before anyone else sees it. From a page on it is memory that was
+    /// used before, if there is some, and nothing clears it.
     ///
     /// # Panics
     /// If the system has no memory left.
     pub fn to_fill(len: usize) -> Self {
         match len {
-            0..=ALIGN => Self::zeroed(len).with_any_content(),
+            0..ALIGN => Self::zeroed(len).with_any_content(),
+            ALIGN => Self::of_slab(Pooled::to_fill().map_or_else(|| Slab::zeroed(1), Slab::page), len),
             _ => {
                 let pages = len.div_ceil(ALIGN);
-                Self::of_run(Run::Refilled(runs::take(pages).unwrap_or_else(|| allocated(pages))), len)
+                let run = Run::Refilled(runs::take(pages).unwrap_or_else(|| allocated(pages)));
+                Self::of_slab(Slab::pages(run), len)
             }
         }
     }
@@ -220,14 +227,14 @@ impl PieceMut {
     /// If the system has no memory left.
     pub fn to_receive(len: usize) -> Self {
         match huge::Run::take(len.div_ceil(ALIGN)) {
-            Some(run) => Self::of_run(Run::Huge(run), len),
+            Some(run) => Self::of_slab(Slab::pages(Run::Huge(run)), len),
             None => Self::to_fill(len),
         }
     }
 
-    fn of_run(run: Run, len: usize) -> Self {
-        assert!(run.as_slice().len() >= len, "memory for {len} bytes");
-        Self { memory: Filling::Slab(Slab::pages(run)), len }.with_any_content()
+    fn of_slab(slab: Slab, len: usize) -> Self {
+        assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
+        Self { memory: Filling::Slab(slab), len }.with_any_content()
     }
 
     /// A caller who counts on zeros, or who leaves a part as it was, is found by the tests.

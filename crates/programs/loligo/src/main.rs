@@ -92,6 +92,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 
 fn main() -> ExitCode {
     memory::keep_what_is_freed();
+    memory::set_payload_apart();
     let code = run(Cli::parse().command);
     match output::ended() {
         Ok(()) => code,

@@ -89,8 +89,7 @@ fn anonymous(line: &str) -> Option<(usize, usize)> {
 /// Bytes of address space for single pages of payload that are taken at once. Only pages that are written take memory.
 const PAGES_BYTES: usize = 32 << 20;
 
-/// Has single pages of payload lie apart, in small pages of the system, while everything else has huge ones: for a store in
-/// memory, where a write's payload is most of what is touched the first time.
+/// Has single pages of payload lie apart, in small pages of the system also where everything else has huge ones ([`buffer::Page`]).
 pub fn set_payload_apart() {
     buffer::set_page_source(PageSource { more: more_pages, forget: forget_page });
 }

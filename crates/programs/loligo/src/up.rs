@@ -167,13 +167,10 @@ fn serve(args: &Args) -> Result<(), HostError> {
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
-    match cluster.info().store.is_durable() {
-        true => {
-            let left = memory::use_small_pages();
-            let info = cluster.info();
-            huge_pages::use_for_payload(left, info.memory_target.saturating_mul(u64::from(info.osds)));
-        }
-        false => memory::set_payload_apart(),
+    if cluster.info().store.is_durable() {
+        let left = memory::use_small_pages();
+        let info = cluster.info();
+        huge_pages::use_for_payload(left, info.memory_target.saturating_mul(u64::from(info.osds)));
     }
     announce(&cluster, began.elapsed());
     detach::say_ready();

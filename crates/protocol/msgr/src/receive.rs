@@ -126,7 +126,7 @@ impl ReceiveBuffer {
                     now
                 }
                 Part::Page => match pages.next() {
-                    Some(page) => page.get_or_insert_with(|| PieceMut::zeroed(ALIGN)).as_mut_slice(),
+                    Some(page) => page.get_or_insert_with(|| PieceMut::to_fill(ALIGN)).as_mut_slice(),
                     None => break,
                 },
             };
