@@ -346,7 +346,7 @@ table! {
     )
     .runtime();
     OSD_CLIENT_MESSAGE_CAP: u64 = spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6);
-    OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once.");
+    OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once. At a start less than the default where the OSDs would have more than a quarter of the machine's memory for them.");
     OSD_CLIENT_READS_BYTES_MAX: u64 = spec(
         "osd_client_reads_bytes_max",
         Size,

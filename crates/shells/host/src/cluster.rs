@@ -134,8 +134,9 @@ impl Cluster {
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
         let open_files = open_files::check(&request, &description)?;
-        let target = machine::memory_target(description.osds).to_string();
-        values.set_default(opt::OSD_MEMORY_TARGET.name(), &target)?;
+        let limits = machine::memory_limits(description.osds);
+        values.set_default(opt::OSD_MEMORY_TARGET.name(), &limits.target.to_string())?;
+        values.set_default(opt::OSD_CLIENT_MESSAGE_SIZE_CAP.name(), &limits.messages.to_string())?;
         if description.store != StoreKind::Mem {
             plan::keep_many_contexts(&mut values)?;
         }

@@ -13,17 +13,38 @@ fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().trim_matches('"'))
 }
 
-/// OSDs have at most this part of the machine's memory together, where `osd_memory_target` is not given,
+/// OSDs have at most this part of the machine's memory together for what they keep, where `osd_memory_target` is not given, and as
+/// much for what clients have sent, where `osd_client_message_size_cap` is not.
 const MEMORY_PART: u64 = 4;
-/// each at most so many bytes, which is Ceph's default,
+/// Of what an OSD keeps each has at most so many bytes, which is Ceph's default,
 const TARGET_MAX: u64 = 4 << 30;
 /// and at least so many: the least that the option takes.
 const TARGET_MIN: u64 = 64 << 20;
+/// The same of what clients have sent: Ceph's default,
+const MESSAGES_MAX: u64 = 500 << 20;
+/// and four of the largest requests that most clients make. A larger one is taken when there is room for any.
+const MESSAGES_MIN: u64 = 16 << 20;
 
-/// `osd_memory_target` of each of so many OSDs, where it is not given.
-pub(crate) fn memory_target(osds: u32) -> u64 {
-    let share = memory_bytes() / MEMORY_PART / u64::from(osds.max(1));
-    (share >> 20 << 20).clamp(TARGET_MIN, TARGET_MAX)
+/// The defaults of an OSD's limits of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MemoryLimits {
+    /// `osd_memory_target`, in bytes.
+    pub target: u64,
+    /// `osd_client_message_size_cap`, in bytes.
+    pub messages: u64,
+}
+
+/// Those of each of so many OSDs.
+pub(crate) fn memory_limits(osds: u32) -> MemoryLimits {
+    limits_of(memory_bytes(), osds)
+}
+
+fn limits_of(memory_bytes: u64, osds: u32) -> MemoryLimits {
+    let share = memory_bytes / MEMORY_PART / u64::from(osds.max(1)) >> 20 << 20;
+    MemoryLimits {
+        target: share.clamp(TARGET_MIN, TARGET_MAX),
+        messages: share.clamp(MESSAGES_MIN, MESSAGES_MAX),
+    }
 }
 
 /// The memory that this process may have: the machine's, or what a control group leaves it.
@@ -147,8 +168,21 @@ mod tests {
         ];
         assert_eq!(limit_files(groups), expected);
         assert!(limit_files("strange").is_empty());
-        let (one, many) = (memory_target(1), memory_target(1_000_000));
-        assert!((TARGET_MIN..=TARGET_MAX).contains(&one) && many == TARGET_MIN, "{one} {many}");
+    }
+
+    #[test]
+    fn a_small_machine_has_small_limits_and_a_large_one_those_of_ceph() {
+        let of = |mib: u64, osds| {
+            let MemoryLimits { target, messages } = limits_of(mib << 20, osds);
+            (target >> 20, messages >> 20)
+        };
+        assert_eq!(of(64 << 10, 1), (4096, 500));
+        assert_eq!(of(24 << 10, 3), (2048, 500));
+        assert_eq!(of(1024, 1), (256, 256));
+        assert_eq!(of(1024, 3), (85, 85));
+        assert_eq!(of(300, 3), (64, 25));
+        assert_eq!(of(10, 1_000_000), (64, 16));
+        assert!(memory_limits(1).target >= TARGET_MIN);
     }
 
     #[test]
