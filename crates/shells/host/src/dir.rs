@@ -3,6 +3,7 @@
 //! `cluster.json` is written before anything else when a cluster is made, with no start counted, and again when all of
 //! it is there: a directory holds a whole cluster, or says that it does not.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -456,28 +457,41 @@ fn sync_dir(dir: &Path) -> Result<(), HostError> {
 
 /// Refuses file systems that have no room for what the making of an OSD's store in `dir` writes: a block store, or another.
 pub(crate) fn check_space_of_store(dir: &Path, new: Option<&NewStore>) -> Result<(), HostError> {
-    let room = |dir: &Path, needed: u64| {
-        let (_, available) = disk_space(dir)?;
-        match available < needed {
-            true => Err(HostError::NoSpaceForStore { dir: dir.into(), available, needed }),
-            false => Ok(()),
-        }
-    };
-    let Some(new) = new else { return room(dir, SPACE_MIN_LATER) };
-    let logs = blockfile::logs_bytes(new.size_bytes, new.shards, new.preallocate || new.device.is_some());
-    match (&new.device, &new.log) {
-        (None, _) if new.preallocate => room(dir, SPACE_MIN_LATER + new.size_bytes)?,
-        (None, None) => room(dir, SPACE_MIN_LATER + logs)?,
-        (None, Some(_)) => room(dir, SPACE_MIN_LATER)?,
-        (Some(_), _) => {}
+    // An image file and a log may be on one file system.
+    let mut systems: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
+    for (at, bytes) in written_at_once(dir, new) {
+        let system = fs::metadata(&at).map_err(HostError::io(&at))?.dev();
+        systems.entry(system).or_insert((at, 0)).1 += bytes;
     }
-    let Some(log) = new.log.as_ref().map(|log| &log.path) else { return Ok(()) };
-    let has = match fs::metadata(log) {
-        Ok(found) if !found.is_file() => return Ok(()),
-        found => found.map_or(0, |found| found.blocks() * 512),
+    for (dir, needed) in systems.into_values() {
+        let (_, available) = disk_space(&dir)?;
+        if available < needed {
+            return Err(HostError::NoSpaceForStore { dir, available, needed });
+        }
+    }
+    Ok(())
+}
+
+/// The directories that the making of a store in `dir` writes to, and how many bytes.
+fn written_at_once(dir: &Path, new: Option<&NewStore>) -> Vec<(PathBuf, u64)> {
+    let here = |bytes| (dir.to_owned(), bytes);
+    let Some(new) = new else { return vec![here(SPACE_MIN_LATER)] };
+    let logs = blockfile::logs_bytes(new.size_bytes, new.shards, new.preallocate || new.device.is_some());
+    let data = match (&new.device, &new.log) {
+        (None, _) if new.preallocate => Some(here(SPACE_MIN_LATER + new.size_bytes)),
+        (None, None) => Some(here(SPACE_MIN_LATER + logs)),
+        (None, Some(_)) => Some(here(SPACE_MIN_LATER)),
+        (Some(_), _) => None,
     };
-    let beside = log.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    room(beside, logs.saturating_sub(has))
+    let of_log = new.log.as_ref().and_then(|log| {
+        let has = match fs::metadata(&log.path) {
+            Ok(found) if !found.is_file() => return None,
+            found => found.map_or(0, |found| found.blocks() * 512),
+        };
+        let beside = log.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((beside.to_owned(), logs.saturating_sub(has)))
+    });
+    data.into_iter().chain(of_log).collect()
 }
 
 /// The process that serves a directory, if one does.
@@ -662,6 +676,22 @@ mod tests {
         assert!(matches!(refused, Err(HostError::NoSpaceForStore { .. })), "{refused:?}");
         // An image file takes its bytes as they are written.
         check_space_of_store(tmp.path(), Some(&NewStore { preallocate: false, ..whole })).unwrap();
+    }
+
+    #[test]
+    fn a_new_store_and_its_log_on_one_file_system_must_have_room_together() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (_, free) = disk_space(tmp.path()).unwrap();
+        let logs = blockfile::logs_bytes(free, 1, true);
+        // With either alone there is room.
+        let path = tmp.path().join("log");
+        let beside = NewStore { preallocate: true, ..NewStore::file(free - SPACE_MIN_LATER - logs / 2) };
+        check_space_of_store(tmp.path(), Some(&beside)).unwrap();
+        let log = Some(blockfile::LogPlace { path, overwrite: false });
+        check_space_of_store(tmp.path(), Some(&NewStore { log: log.clone(), ..NewStore::file(free) }))
+            .unwrap();
+        let refused = check_space_of_store(tmp.path(), Some(&NewStore { log, ..beside }));
+        assert!(matches!(refused, Err(HostError::NoSpaceForStore { .. })), "{refused:?}");
     }
 
     #[test]
