@@ -389,6 +389,33 @@ def test_an_osd_keeps_its_store_where_there_is_no_room_for_another(t):
 test_an_osd_keeps_its_store_where_there_is_no_room_for_another.default_store_only = True
 
 
+def test_a_store_is_replaced_whose_log_has_moved_unnoticed(t):
+    """As `loligo store log` leaves it that is killed before the directory's description names the log's new place."""
+    disks, logs = ([loop_device(t, f"{name}{osd}", 256 << 20) for osd in range(2)] for name in ("disk", "log"))
+    named = [word for disk, log in zip(disks, logs) for word in ("--device", disk, "--log-device", log)]
+    of = Replacing(t, *named, osds=2)
+    loligo(of.cluster, "stop", of.cluster.dir)
+    description, moved, link = os.path.join(of.cluster.dir, "cluster.json"), t.path("moved"), os.path.join(of.directory(), "block.wal")
+    with open(description, encoding="utf-8") as f:
+        before = f.read()
+    loligo(of.cluster, "store", "log", of.cluster.dir, "--osd", "1", "--to", moved)
+    with open(description, "w", encoding="utf-8") as f:
+        f.write(before)
+    of.cluster.up()
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    equal(os.readlink(link), moved, "the log before")
+    said = of.replace()
+    expect("with an empty store" in said, said)
+    equal((os.readlink(link), os.path.exists(moved)), (logs[1], False), "the log of the new store, and of the former one")
+    equal(osds_up(of.client), of.osds, "OSDs up")
+    loligo(of.cluster, "stop", of.cluster.dir)
+    expect("no problem" in loligo(of.cluster, "store", "fsck", of.cluster.dir, "--osd", "1", "--deep"), "the new store")
+
+
+# The other stores have no logs.
+test_a_store_is_replaced_whose_log_has_moved_unnoticed.default_store_only = True
+
+
 def test_a_replacement_that_fails_late_puts_the_former_store_back(t):
     # As many ports as there are daemons: none is left where one is taken away.
     first = 65535 - 4

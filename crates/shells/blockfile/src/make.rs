@@ -150,14 +150,25 @@ pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether the links in `dir` to what a store lies on, as far as there are any, lead to where it is to be made.
+/// Whether the links in `dir` to what a store lies on, as far as there are any, let it be made: the one to its data leads where it is
+/// to be. One to a log may lead elsewhere: it is that of the store before, which is given up, as the making gives up the log there.
 ///
 /// # Errors
-/// One of them leads elsewhere, or is not a link.
+/// The link to the data leads elsewhere, or one of both is not a link.
 pub fn check_links(dir: &Path, new: &NewStore) -> Result<(), OpenError> {
-    let log = new.log.as_ref().map(|log| (log_path_in(dir), &log.path));
-    let device = new.device.as_ref().map(|device| (path_in(dir), device));
-    device.into_iter().chain(log).try_for_each(|(link, to)| place::is_linked(&link, to).map(drop))
+    if let Some(device) = &new.device {
+        place::is_linked(&path_in(dir), device)?;
+    }
+    check_log_link(dir, new)
+}
+
+fn check_log_link(dir: &Path, new: &NewStore) -> Result<(), OpenError> {
+    match &new.log {
+        Some(log) if place::places_in(dir).log.is_none() => {
+            place::is_linked(&log_path_in(dir), &log.path).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes, or takes, what the store is to lie on, and holds it. All that may be refused is looked at before anything is
@@ -181,9 +192,7 @@ fn place_parts(
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
-            if !is_former {
-                place::is_linked(&link, path)?;
-            }
+            check_log_link(dir, new)?;
             let held = place::take_for_log(path, new.taker(owner), *overwrite)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))

@@ -302,6 +302,38 @@ fn what_can_not_be_made_is_told_beforehand_and_nothing_is_made() {
     // The same owner may write over its former store.
     check_places(&owner(3), &with_log(SIZE, &log)).unwrap();
     check_links(&at, &with_log(SIZE, &log)).unwrap();
-    let why = check_links(&at, &with_log(SIZE, &other)).unwrap_err();
-    assert!(matches!(why, OpenError::LeadsElsewhere { .. }), "{why}");
+    // The making gives up the log of the store before, wherever the link to it leads.
+    check_links(&at, &with_log(SIZE, &other)).unwrap();
+    std::fs::remove_file(path_in(&at)).unwrap();
+    mkfs(&at, &owner(3), &with_log(SIZE, &other), &Options::default()).unwrap();
+    assert_eq!((log.exists(), std::fs::read_link(link_in(&at)).unwrap()), (false, other.clone()));
+}
+
+#[test]
+fn what_lies_where_a_link_is_to_be_is_told_beforehand_and_stays() {
+    let tmp = tempfile::tempdir().unwrap();
+    let [at, log, disk, other] = ["osd", "log", "disk", "other"].map(|name| tmp.path().join(name));
+    let on_device = NewStore { device: Some(disk.clone()), ..with_log(SIZE, &log) };
+    std::fs::create_dir(&at).unwrap();
+    check_links(&at, &on_device).unwrap();
+    symlink(&other, path_in(&at)).unwrap();
+    let why = check_links(&at, &on_device).unwrap_err();
+    let OpenError::LeadsElsewhere { link, there, to } = &why else { panic!("{why}") };
+    assert_eq!((link, there, to), (&path_in(&at), &other, &disk), "data are never given up so");
+    std::fs::remove_file(path_in(&at)).unwrap();
+    symlink(&disk, path_in(&at)).unwrap();
+    symlink(&other, link_in(&at)).unwrap();
+    check_links(&at, &on_device).unwrap();
+    // It is no link: it may be the log itself, or anything else.
+    std::fs::remove_file(link_in(&at)).unwrap();
+    std::fs::write(link_in(&at), "years of work").unwrap();
+    std::fs::remove_file(path_in(&at)).unwrap();
+    for new in [&on_device, &with_log(SIZE, &log)] {
+        let why = check_links(&at, new).unwrap_err();
+        assert!(matches!(&why, OpenError::Exists(path) if *path == link_in(&at)), "{why}");
+    }
+    let why = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap_err();
+    assert!(matches!(why, OpenError::Exists(_)), "{why}");
+    assert_eq!(std::fs::read(link_in(&at)).unwrap(), b"years of work");
+    assert!(!path_in(&at).exists() && !log.exists(), "nothing is made");
 }
