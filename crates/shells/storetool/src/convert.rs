@@ -75,7 +75,7 @@ pub struct Converted {
     pub places: Places,
 }
 
-/// Why a store was not converted. The old store is as it was, unless the message says otherwise.
+/// Why a store was not converted, or not whole. The old store is as it was, unless the message says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     #[error(transparent)]
@@ -123,6 +123,11 @@ pub enum ConvertError {
     Differs { osd: u32, collection: CollectionId, difference: Difference },
     #[error("osd.{osd}: a check of the new store found: {}; the old one counts", .problems.join("; "))]
     Unsound { osd: u32, problems: Vec<String> },
+    #[error(
+        "osd.{osd}: the new store counts, but its conversion did not get to its end: {error}. Mend that (where there is no space, make \
+         room), and run the same command again: it goes on. Until then the OSD may not start"
+    )]
+    Unfinished { osd: u32, error: Box<ConvertError> },
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
     #[error(transparent)]
@@ -199,8 +204,18 @@ impl Of<'_> {
                 drop(old);
             }
         }
+        let ended = self.after_decision(&decided, &mut done);
+        ended.map_err(|error| match error {
+            ConvertError::Ended(ended) => ended.into(),
+            error => ConvertError::Unfinished { osd: self.osd, error: Box::new(error) },
+        })?;
+        Ok(done)
+    }
+
+    /// What is left to do once the new store counts.
+    fn after_decision(&mut self, decided: &Path, done: &mut Converted) -> Result<(), ConvertError> {
         if decided.exists() {
-            self.finish(&decided)?;
+            self.finish(decided)?;
         }
         let old = self.dir.join(OLD);
         done.places = blockfile::places_in(&self.dir);
@@ -213,7 +228,7 @@ impl Of<'_> {
             }
             fs::remove_dir(&old).map_err(io_error(&old))?;
         }
-        Ok(done)
+        Ok(())
     }
 
     fn tell(&mut self, step: &Step) -> Result<(), ConvertError> {

@@ -201,6 +201,26 @@ fn an_old_store_is_not_opened_once_the_new_one_counts() {
 }
 
 #[test]
+fn a_conversion_that_fails_once_the_new_store_counts_says_that_it_goes_on() {
+    let cluster = Cluster::new(1);
+    let obstacle = cluster.dir.path().join("cluster.json.new");
+    fs::create_dir(&obstacle).unwrap();
+    for _ in 0..2 {
+        let why = convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap_err().to_string();
+        assert!(why.contains("cluster.json") && why.contains("the new store counts"), "{why}");
+        assert!(why.contains("run the same command again"), "{why}");
+    }
+    fs::remove_dir(&obstacle).unwrap();
+    convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
+    cluster.expect_converted("failed after the decision");
+    // Before it the old store counts, and nothing is said of the new one.
+    cluster.put_back();
+    fs::write(cluster.osd(0).join("converting"), "in the way").unwrap();
+    let why = convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap_err().to_string();
+    assert!(!why.contains("the new store counts"), "{why}");
+}
+
+#[test]
 fn what_the_old_store_took_between_two_tries_is_in_the_new_one() {
     let cluster = Cluster::new(1);
     let mut copied = 0;
