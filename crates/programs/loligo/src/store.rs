@@ -31,7 +31,9 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Check stores: whether their metadata agrees with itself.
-    #[command(after_help = "Exit code: 0 when nothing is wrong (any more, with --repair), 1 otherwise.")]
+    #[command(after_help = "\
+Exit code: 0 when all stores were checked and nothing is wrong (any more, with --repair), 1 otherwise: also where some OSDs have another
+store than 'block', which is not checked. --osd N checks one alone.")]
     Fsck {
         #[command(flatten)]
         of: Of,
@@ -108,6 +110,8 @@ pub fn run(args: &Args) -> ExitCode {
     let (mut all, mut clean, mut found) = (Vec::new(), true, false);
     for (osd, dir) in stores {
         let report = match &args.command {
+            // Some were converted and some were not.
+            _ if description.store_of(osd) != StoreKind::Block => Err(no_block_store(&description, osd)),
             Command::Fsck { deep, repair, .. } => fsck(&description, osd, &dir, *deep, *repair),
             Command::Dump { object, .. } => dump(&dir, object.as_deref()),
             // They ran above.
@@ -162,20 +166,17 @@ fn stores(of: &Of) -> Result<(Description, Vec<(u32, PathBuf)>), String> {
             (description, all)
         }
     };
-    let (block, others): (Vec<u32>, Vec<u32>) =
-        all.partition(|osd| description.store_of(*osd) == StoreKind::Block);
-    if let Some(osd) = others.first() {
-        let store = description.store_of(*osd).as_str();
-        let refused =
-            format!("osd.{osd} of {dir} has the store '{store}', and this command knows 'block' alone");
-        if block.is_empty() {
-            return Err(refused);
-        }
-        // Some were converted and some were not.
-        eprintln!("loligo: {refused}");
+    if !all.clone().any(|osd| description.store_of(osd) == StoreKind::Block) {
+        return Err(format!("osd.{} of {dir}: {}", all.start, no_block_store(&description, all.start)));
     }
-    let stores = block.into_iter().map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect();
+    let stores = all.map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect();
     Ok((description, stores))
+}
+
+/// Why an OSD's store is not looked into.
+fn no_block_store(description: &Description, osd: u32) -> String {
+    let store = description.store_of(osd).as_str();
+    format!("it has the store '{store}', and this command knows 'block' alone")
 }
 
 /// One line for what is well or wrong, and one for each thing.
