@@ -4,19 +4,29 @@ use std::io;
 
 use redb::StorageBackend;
 
-use crate::Device;
+use crate::{Device, FileLock};
 
-/// A device as redb's storage: redb's syncs are the device's flushes, so the volatile cache lies under redb too. Does
-/// not lock the file; the directory's lock does.
+/// A device as redb's storage: redb's syncs are the device's flushes, so the volatile cache lies under redb too. Takes no lock; it
+/// keeps one that its maker has taken.
 ///
 /// `redb::Builder::new().create_with_backend(RedbBackend::new(device))` makes a database in an empty file and opens one
 /// in any other.
-pub struct RedbBackend(Device);
+pub struct RedbBackend {
+    device: Device,
+    /// Let go of when the database is closed.
+    _lock: Option<FileLock>,
+}
 
 impl RedbBackend {
     /// Over `device`, whose whole contents are the database.
     pub fn new(device: Device) -> Self {
-        Self(device)
+        Self { device, _lock: None }
+    }
+
+    /// The same, which keeps a lock as long as the database is open.
+    #[must_use]
+    pub fn locked_by(self, lock: FileLock) -> Self {
+        Self { _lock: Some(lock), ..self }
     }
 }
 
@@ -28,23 +38,23 @@ impl std::fmt::Debug for RedbBackend {
 
 impl StorageBackend for RedbBackend {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.device.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_at(offset, out)
+        self.device.read_at(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.device.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.flush()
+        self.device.flush()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_at(offset, data)
+        self.device.write_at(offset, data)
     }
 }
 

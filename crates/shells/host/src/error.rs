@@ -9,6 +9,11 @@ use text::format_bytes;
 /// Why a cluster did not start, or a directory could not be used. Nothing was changed when one of these is given.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
+    /// Another process has a file of the directory, which a link or another name of it leads to.
+    #[error(
+        "{0} is in use by another process: a cluster runs whose directory has the same file by a link or another name"
+    )]
+    FileInUse(PathBuf),
     /// Another process serves the directory.
     #[error("{dir} is in use by another loligo (process {pid}); `loligo stop {dir}` ends it")]
     InUse {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use blockfile::{BlockFileShard, BlockFileStore, FileSpace, NewStore, StoreOptions};
-use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
+use device::{Device, DeviceOptions, DeviceRole, FileLock, LockError, Power, RedbBackend};
 
 use messenger::Role;
 use mon::{Mon, MonConfig};
@@ -102,11 +102,16 @@ fn named_model(name: &str, parameters: &str) -> Option<(String, String)> {
     (!name.is_empty()).then(|| (name.to_owned(), parameters.to_owned()))
 }
 
-/// The monitor's state is never on a modelled device, as if it had a disk for itself.
+/// The monitor's state is never on a modelled device, as if it had a disk for itself. The file is one process's at a time, by whatever
+/// link or name it is opened: the directory's lock does not see to that, for another directory may have a link to it.
 pub(crate) fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
+    let lock = FileLock::take(path).map_err(|error| match error {
+        LockError::InUse => HostError::FileInUse(path.into()),
+        LockError::Io(error) => HostError::io(path)(error),
+    })?;
     let device = Device::open(path, true, DeviceRole::MonState, device_options(values, 0))
         .map_err(HostError::io(path))?;
-    Ok(RedbBackend::new(device))
+    Ok(RedbBackend::new(device).locked_by(lock))
 }
 
 /// A store shard's handle, on its way to its core.
@@ -319,4 +324,31 @@ fn metadata(plan: &OsdPlan) -> BTreeMap<String, String> {
     ];
     let pairs = pairs.into_iter().chain(crate::machine::log_facts(plan));
     pairs.map(|(k, v)| (k.to_owned(), v)).chain(crate::machine::facts()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use redb::StorageBackend;
+
+    use super::*;
+
+    /// A copy of a cluster's directory has its links, and its own lock.
+    #[test]
+    fn the_monitors_state_is_one_process_s_at_a_time_by_whatever_name() {
+        let tmp = tempfile::tempdir().unwrap();
+        let [state, hard, link] = ["state.redb", "hard", "link"].map(|name| tmp.path().join(name));
+        let open = |path: &Path| mon_backend(path, &Values::new());
+        let held = open(&state).unwrap();
+        held.write(0, b"a state").unwrap();
+        fs::hard_link(&state, &hard).unwrap();
+        symlink(&state, &link).unwrap();
+        for path in [&state, &hard, &link] {
+            let error = open(path).map(drop).unwrap_err();
+            assert!(matches!(&error, HostError::FileInUse(of) if of == path), "{error}");
+        }
+        drop(held);
+        assert_eq!(open(&link).unwrap().len().unwrap(), 7);
+    }
 }

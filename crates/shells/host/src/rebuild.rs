@@ -68,7 +68,7 @@ fn rebuild_in(dir: &ClusterDir, description: &Description, force: bool) -> Resul
     let planner = OsdPlanner::new(&request, values.clone(), description, dir.path())?;
     let mon_dir = dir.path().join("mon");
     let plan = mon_plan(&planner, description, &mon_dir)?;
-    if !force && is_usable(&plan, &values, &clock) {
+    if !force && is_usable(&plan, &values, &clock)? {
         return Err(HostError::MonStateUsable(mon_dir.join("state.redb")));
     }
     let (mut best, mut unread): (Option<(OsdId, Box<OsdMap>)>, _) = (None, Vec::new());
@@ -142,9 +142,17 @@ fn unused_listener() -> Result<std::net::TcpListener, HostError> {
     std::net::TcpListener::bind(addr).map_err(|error| HostError::Bind { addr, error })
 }
 
-fn is_usable(plan: &MonPlan, values: &Values, clock: &Clock) -> bool {
+fn is_usable(plan: &MonPlan, values: &Values, clock: &Clock) -> Result<bool, HostError> {
+    if !plan.dir.join("state.redb").exists() {
+        return Ok(false);
+    }
     let (commands, _receiver) = unbounded_channel();
-    plan.dir.join("state.redb").exists() && open::mon(plan, values, commands, clock.now()).is_ok()
+    match open::mon(plan, values, commands, clock.now()) {
+        Ok(_) => Ok(true),
+        // Another cluster's, which runs.
+        Err(in_use @ HostError::FileInUse(_)) => Err(in_use),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Reads what an OSD's store knows.
