@@ -247,7 +247,7 @@ class Replacing:
 
     def is_the_same(self):
         equal((self.uuids()[1], described(self.cluster)["osd_uuids"][1]), (self.uuid, self.uuid), "the OSD's UUID")
-        equal([name for name in os.listdir(self.directory()) if name.startswith("replaced-")], [], "what is moved aside")
+        equal([name for name in os.listdir(self.directory()) if name.startswith(("replaced-", "replacing-"))], [], "what is moved aside")
         tree = self.client.ceph("osd", "tree").text
         expect("destroyed" not in tree, tree)
 
@@ -257,6 +257,9 @@ class Replacing:
     def goes_on(self):
         """Started as any, it has all its objects."""
         loligo(self.cluster, "start", self.cluster.dir, "--osd", "1")
+        self.serves()
+
+    def serves(self):
         equal(osds_up(self.client), self.osds, "OSDs up")
         for osd in self.names:
             self.client.rados("-p", "p", "get", self.names[osd][0], "-")
@@ -389,6 +392,28 @@ def test_an_osd_keeps_its_store_where_there_is_no_room_for_another(t):
 test_an_osd_keeps_its_store_where_there_is_no_room_for_another.default_store_only = True
 
 
+def test_a_replacement_whose_osd_fails_before_it_is_up_puts_the_former_store_back(t):
+    of = Replacing(t, "--set", "bdev_debug_fail_file=fail")
+    files, fail = sorted(os.listdir(of.directory())), os.path.join(of.directory(), "fail")
+    of.client.ceph("osd", "set", "noup")
+    words = ("start", of.cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    with subprocess.Popen(of.cluster.argv(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        until(lambda: described(of.cluster)["osd_uuids"][1] != of.uuid, "another store is described", step=0.01)
+        until(lambda: os.path.exists(os.path.join(of.directory(), "replaced-1")), "the former store is kept", step=0.01)
+        with open(fail, "w", encoding="ascii"):
+            pass
+        # A map is written.
+        of.client.ceph("osd", "set", "noscrub")
+        said = process.communicate(timeout=60)[0].decode()
+    equal(process.returncode, 1, said)
+    expect("osd.1 keeps its store" in said and "osd.1 failed" in said, said)
+    of.is_the_same()
+    equal(sorted(os.listdir(of.directory())), files, "the OSD's files")
+    for flag in ("noup", "noscrub"):
+        of.client.ceph("osd", "unset", flag)
+    of.goes_on()
+
+
 def test_a_store_is_replaced_whose_log_has_moved_unnoticed(t):
     """As `loligo store log` leaves it that is killed before the directory's description names the log's new place."""
     disks, logs = ([loop_device(t, f"{name}{osd}", 256 << 20) for osd in range(2)] for name in ("disk", "log"))
@@ -414,6 +439,32 @@ def test_a_store_is_replaced_whose_log_has_moved_unnoticed(t):
 
 # The other stores have no logs.
 test_a_store_is_replaced_whose_log_has_moved_unnoticed.default_store_only = True
+
+
+def test_a_replacement_that_is_killed_leaves_the_former_store(t):
+    of = Replacing(t, "--store", "block", "--osd-size", "768MiB", "--preallocate", osds=2)
+    files = sorted(os.listdir(of.directory()))
+    words = ("start", of.cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    with subprocess.Popen(of.cluster.argv(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        new = os.path.join(of.directory(), "block")
+        is_made = lambda: any(name.startswith("replacing-") for name in os.listdir(of.directory())) and os.path.exists(new)
+        until(is_made, "a new store is being made", step=0.002)
+        of.cluster.kill()
+        process.kill()
+    expect(sorted(os.listdir(of.directory())) != files, "the replacement came to its end before")
+    of.cluster.up()
+    of.is_the_same()
+    equal(sorted(os.listdir(of.directory())), files, "the OSD's files")
+    of.serves()
+    loligo(of.cluster, "stop", of.cluster.dir, "--osd", "1")
+    said = of.replace()
+    expect("osd.1/replaced-1" in said, said)
+    equal([name for name in os.listdir(of.directory()) if name.startswith("repl")], ["replaced-1"], "what is moved aside")
+    equal(osds_up(of.client), of.osds, "OSDs up")
+
+
+# The other stores have no image files that are written whole: their making has no length.
+test_a_replacement_that_is_killed_leaves_the_former_store.default_store_only = True
 
 
 def test_a_replacement_that_fails_late_puts_the_former_store_back(t):

@@ -4,7 +4,6 @@
 //! it is there: a directory holds a whole cluster, or says that it does not.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::net::SocketAddr;
@@ -393,68 +392,6 @@ pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
 /// A directory within an OSD's while its store is there twice and the new one counts: files are yet to be moved.
 pub const UNFINISHED_CONVERSION: &str = "converted";
 
-/// Directories within an OSD's, for what it had before its store was replaced.
-const REPLACED: &str = "replaced-";
-
-/// Moves what an OSD's directory holds into a directory within it, so that a link to another disk stays one. `None`:
-/// there is nothing to move.
-pub(crate) fn move_store_aside(store: &Path) -> Result<Option<PathBuf>, HostError> {
-    fs::create_dir_all(store).map_err(HostError::io(store))?;
-    let (old, present): (Vec<_>, Vec<_>) = names_in(store)?.into_iter().partition(|name| is_replaced(name));
-    if present.is_empty() {
-        return Ok(None);
-    }
-    let free = (1..).map(|n| format!("{REPLACED}{n}")).find(|name| old.iter().all(|o| o != name.as_str()));
-    move_all(&present, store, &free.unwrap_or_default()).map(Some)
-}
-
-/// Moves all of these into a directory within theirs, or none.
-fn move_all(names: &[impl AsRef<OsStr>], store: &Path, into: &str) -> Result<PathBuf, HostError> {
-    let aside = store.join(into);
-    fs::create_dir(&aside).map_err(HostError::io(&aside))?;
-    let moved = names.iter().try_for_each(|name| move_entry(name.as_ref(), store, &aside));
-    if let Err(error) = moved.and_then(|()| sync_dir(store)) {
-        // What fails to go back is still there, in a directory whose name says what it is.
-        names.iter().for_each(|name| drop(move_entry(name.as_ref(), &aside, store)));
-        let _ = fs::remove_dir(&aside);
-        return Err(error);
-    }
-    Ok(aside)
-}
-
-/// Puts back what was moved aside, if there was anything, in place of what has come into the directory since.
-pub(crate) fn move_store_back(store: &Path, aside: Option<&Path>) -> Result<(), HostError> {
-    for name in names_in(store)?.into_iter().filter(|name| !is_replaced(name)) {
-        let at = store.join(name);
-        let is_dir = at.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let removed = if is_dir { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
-        removed.map_err(HostError::io(at))?;
-    }
-    if let Some(aside) = aside {
-        names_in(aside)?.iter().try_for_each(|name| move_entry(name, aside, store))?;
-        fs::remove_dir(aside).map_err(HostError::io(aside))?;
-    }
-    sync_dir(store)
-}
-
-fn names_in(dir: &Path) -> Result<Vec<OsString>, HostError> {
-    fs::read_dir(dir)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
-        .map_err(HostError::io(dir))
-}
-
-fn is_replaced(name: &OsStr) -> bool {
-    name.to_string_lossy().starts_with(REPLACED)
-}
-
-fn move_entry(name: &OsStr, from: &Path, to: &Path) -> Result<(), HostError> {
-    fs::rename(from.join(name), to.join(name)).map_err(HostError::io(from.join(name)))
-}
-
-fn sync_dir(dir: &Path) -> Result<(), HostError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(HostError::io(dir))
-}
-
 /// Refuses file systems that have no room for what the making of an OSD's store in `dir` writes: a block store, or another.
 pub(crate) fn check_space_of_store(dir: &Path, new: Option<&NewStore>) -> Result<(), HostError> {
     // An image file and a log may be on one file system.
@@ -603,66 +540,6 @@ mod tests {
         let dir = ClusterDir::lock(tmp.path()).unwrap();
         dir.write_description(&Description { format: OLDEST_FORMAT, ..description() }).unwrap();
         assert!(matches!(inspect(tmp.path()), Ok(DirState::Cluster(d)) if *d == description()));
-    }
-
-    #[test]
-    fn a_store_is_moved_aside_within_its_directory_as_often_as_need_be() {
-        let tmp = tempfile::tempdir().unwrap();
-        let (disk, link) = (tmp.path().join("disk"), tmp.path().join("osd.0"));
-        fs::create_dir(&disk).unwrap();
-        std::os::unix::fs::symlink(&disk, &link).unwrap();
-        assert_eq!(move_store_aside(&link).unwrap(), None);
-        for n in 1..3 {
-            fs::write(link.join("block"), format!("{n}")).unwrap();
-            assert_eq!(move_store_aside(&link).unwrap(), Some(link.join(format!("replaced-{n}"))));
-            assert!(!disk.join("block").exists());
-        }
-        assert_eq!(fs::read_to_string(disk.join("replaced-1/block")).unwrap(), "1");
-        assert_eq!(move_store_aside(&tmp.path().join("osd.1")).unwrap(), None);
-    }
-
-    #[test]
-    fn a_store_that_was_moved_aside_comes_back_in_place_of_what_was_made_since() {
-        let tmp = tempfile::tempdir().unwrap();
-        let store = tmp.path().join("osd.0");
-        fs::create_dir_all(store.join("replaced-1")).unwrap();
-        fs::write(store.join("replaced-1/block"), "older").unwrap();
-        fs::create_dir(store.join("more")).unwrap();
-        for name in ["block", "lock", "more/one"] {
-            fs::write(store.join(name), "former").unwrap();
-        }
-        let aside = move_store_aside(&store).unwrap();
-        assert_eq!(aside, Some(store.join("replaced-2")));
-        fs::create_dir(store.join("more")).unwrap();
-        for name in ["block", "block.wal", "more/two"] {
-            fs::write(store.join(name), "new").unwrap();
-        }
-        move_store_back(&store, aside.as_deref()).unwrap();
-        for (name, holds) in
-            [("block", "former"), ("lock", "former"), ("more/one", "former"), ("replaced-1/block", "older")]
-        {
-            assert_eq!(fs::read_to_string(store.join(name)).unwrap(), holds, "{name}");
-        }
-        assert!(["block.wal", "more/two", "replaced-2"].iter().all(|name| !store.join(name).exists()));
-        // Where nothing was there before, nothing is afterwards.
-        let empty = tmp.path().join("osd.1");
-        assert_eq!(move_store_aside(&empty).unwrap(), None);
-        fs::write(empty.join("block"), "new").unwrap();
-        move_store_back(&empty, None).unwrap();
-        assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_store_that_is_moved_in_part_goes_back() {
-        let tmp = tempfile::tempdir().unwrap();
-        let store = tmp.path().join("osd.0");
-        fs::create_dir(&store).unwrap();
-        fs::write(store.join("block"), "former").unwrap();
-        let names = [OsStr::new("block"), OsStr::new("gone")];
-        let error = move_all(&names, &store, "replaced-1").unwrap_err();
-        assert!(error.to_string().contains("gone"), "{error}");
-        assert_eq!(fs::read_to_string(store.join("block")).unwrap(), "former");
-        assert!(!store.join("replaced-1").exists());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! performs their effects.
 
 mod admin_socket;
+mod aside;
 mod cluster;
 mod control;
 mod core;

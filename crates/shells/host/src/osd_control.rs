@@ -14,6 +14,7 @@ use crate::control::{OsdReply, OsdRequest};
 use crate::core_main::{CoreCommand, OsdParts};
 use crate::mon_command::{MonAnswer, MonCommand};
 use crate::osds::OsdState;
+use crate::replace::Former;
 
 /// How long an OSD may take to stop, or to take part.
 const OSD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,6 +28,8 @@ pub(crate) struct WaitingRequest {
     until: Instant,
     /// What is to be said beside that it is done.
     note: String,
+    /// What the OSD had before it got the store that it starts with.
+    former: Option<Box<Former>>,
 }
 
 impl OsdRequest {
@@ -44,9 +47,9 @@ impl Cluster {
             OsdRequest::Start { osd, replace, confirmed } => self.begin_start(osd, replace, confirmed),
         };
         let answer = match begun {
-            Ok(Begun::Waits(note)) => {
+            Ok(Begun::Waits { note, former }) => {
                 let until = Instant::now() + OSD_TIMEOUT;
-                return self.waiting.push(WaitingRequest { request, reply, until, note });
+                return self.waiting.push(WaitingRequest { request, reply, until, note, former });
             }
             Ok(Begun::Done(text)) => Ok(text),
             Err(reason) => Err(reason),
@@ -64,9 +67,9 @@ impl Cluster {
             OsdState::Starting | OsdState::Active | OsdState::Held => {
                 tracing::info!("osd.{osd} is to stop (asked to)");
                 self.stop_osd(osd);
-                Ok(Begun::Waits(String::new()))
+                Ok(Begun::waits())
             }
-            OsdState::Stopping => Ok(Begun::Waits(String::new())),
+            OsdState::Stopping => Ok(Begun::waits()),
         }
     }
 
@@ -83,7 +86,7 @@ impl Cluster {
                     self.dir.path().display()
                 ));
             }
-            OsdState::Starting => return Ok(Begun::Waits(String::new())),
+            OsdState::Starting => return Ok(Begun::waits()),
             OsdState::Active | OsdState::Held => return Ok(Begun::Done(format!("osd.{osd}: runs already"))),
         }
         if !self.planner.description.store.is_durable() && !replace {
@@ -130,7 +133,7 @@ impl Cluster {
             self.send(core, CoreCommand::StartOsd(Box::new(parts)));
         }
         match self.planner.boots(osd) {
-            true => Begun::Waits(note),
+            true => Begun::Waits { note, former: None },
             false => Begun::Done(format!("osd.{osd}: open, and kept from booting (osd_debug_no_boot)")),
         }
     }
@@ -164,27 +167,42 @@ impl Cluster {
     /// Answers the requests whose OSDs have got there.
     pub(crate) fn answer_requests(&mut self) {
         for request in std::mem::take(&mut self.waiting) {
-            match self.outcome(&request) {
-                // A peer that is gone needs no answer.
-                Some(outcome) => drop(request.reply.send(outcome)),
-                None => self.waiting.push(request),
-            }
+            let outcome = match self.outcome(&request) {
+                None => {
+                    self.waiting.push(request);
+                    continue;
+                }
+                Some(Ok(done)) => Ok(done + &request.note),
+                Some(Err(why)) => Err(self.not_up(request.request.osd(), request.former, why, &request.note)),
+            };
+            // A peer that is gone needs no answer.
+            let _ = request.reply.send(outcome);
+        }
+    }
+
+    /// An OSD failed, or was stopped, on its way up. One that has a new store gets the former one back, if the monitor has never seen it
+    /// up with the new one.
+    fn not_up(&mut self, osd: OsdId, former: Option<Box<Former>>, why: String, note: &str) -> String {
+        let has_failed = matches!(self.osds.state(osd), Some(OsdState::Failed(_)));
+        match former.filter(|former| has_failed && self.can_come_back(osd, former)) {
+            Some(former) => self.put_back(osd, *former, &why),
+            None => why + note,
         }
     }
 
     fn outcome(&self, waiting: &WaitingRequest) -> Option<Result<String, String>> {
-        let (osd, note) = (waiting.request.osd(), &waiting.note);
+        let osd = waiting.request.osd();
         let state = self.osds.state(osd)?;
         match (waiting.request, state) {
             (_, OsdState::Stopped | OsdState::Failed(_)) if !self.osds.has_ended(osd) => None,
             (OsdRequest::Stop(_), OsdState::Stopped) => Some(Ok(format!("osd.{osd}: stopped"))),
             (OsdRequest::Start { .. }, OsdState::Active | OsdState::Held) => {
-                Some(Ok(format!("osd.{osd}: up{note}")))
+                Some(Ok(format!("osd.{osd}: up")))
             }
             (OsdRequest::Start { .. }, OsdState::Stopped) => {
-                Some(Err(format!("osd.{osd} was stopped before it was up{note}")))
+                Some(Err(format!("osd.{osd} was stopped before it was up")))
             }
-            (_, OsdState::Failed(reason)) => Some(Err(format!("osd.{osd} failed: {reason}{note}"))),
+            (_, OsdState::Failed(reason)) => Some(Err(format!("osd.{osd} failed: {reason}"))),
             (OsdRequest::Stop(_), _)
             | (OsdRequest::Start { .. }, OsdState::Starting | OsdState::Stopping) => None,
         }
@@ -218,6 +236,16 @@ pub(crate) struct OpenOsd {
 /// How far a request has got.
 pub(crate) enum Begun {
     Done(String),
-    /// It waits for the OSD; what is to be said beside that it is done.
-    Waits(String),
+    /// It waits for the OSD.
+    Waits {
+        /// What is to be said beside that it is done.
+        note: String,
+        former: Option<Box<Former>>,
+    },
+}
+
+impl Begun {
+    fn waits() -> Self {
+        Self::Waits { note: String::new(), former: None }
+    }
 }

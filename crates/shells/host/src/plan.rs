@@ -15,10 +15,11 @@ use text::{format_bytes, format_bytes_exact};
 use types::{EntityAddr, Epoch, Fsid, OsdId, UTime};
 
 use crate::HostError;
+use crate::aside::Settled;
 use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
-use crate::{open, places};
+use crate::{aside, open, places};
 
 /// What a directory gets when it is made and its [`UpRequest`] names nothing else.
 pub mod default {
@@ -430,6 +431,10 @@ impl OsdPlanner {
         is_new: bool,
     ) -> Result<OsdPlan, HostError> {
         let (index, description) = (id.0 as u32, &self.description);
+        // An OSD whose directory can't be read says so when its store is opened, and costs no other.
+        if !is_new && let Err(error) = self.settle(id) {
+            tracing::error!("which store osd.{id} has is open: {error}");
+        }
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
         let place = self.place(index);
         let size_bytes = match &place.device {
@@ -464,6 +469,19 @@ impl OsdPlanner {
             placement: Arc::new(placement),
             is_new,
         })
+    }
+
+    /// Settles which store an OSD has, where another one was to be made in its place and the process ended meanwhile.
+    pub(crate) fn settle(&self, osd: OsdId) -> Result<(), HostError> {
+        let Some(uuid) = self.description.osd_uuids.get(osd.0 as usize) else { return Ok(()) };
+        match aside::settle(&self.store_dir(osd), uuid)? {
+            None => {}
+            Some(Settled::TakenBack) => tracing::warn!(
+                "osd.{osd} has the store that it had: the process ended before another one was in its place"
+            ),
+            Some(Settled::Done) => tracing::info!("osd.{osd}'s former store is kept aside"),
+        }
+        Ok(())
     }
 
     /// What an OSD's store is made on.

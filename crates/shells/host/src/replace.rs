@@ -1,7 +1,7 @@
 //! An empty store under an OSD's number, in place of the one that it has.
 //!
 //! All that can refuse it is asked before anything is changed, and the monitor hears of the new store when that is there. What
-//! fails before puts the former store back, as far as it was not written over.
+//! fails before puts the former store back, as far as it was not written over; so does an OSD that fails before it is up.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use device::{DirLock, LockError};
 use serde_json::{Value, json};
 use types::OsdId;
 
-use crate::HostError;
 use crate::cluster::Cluster;
 use crate::dir::{self, DirState, StoreKind};
 use crate::osd_control::{Begun, OpenOsd};
+use crate::{HostError, aside};
 
 /// What an OSD has before it gets another store, and how far that has come.
-struct Former {
+pub(crate) struct Former {
     /// Its id.
     uuid: String,
     /// Whether the monitor had given up what it holds before.
@@ -27,17 +27,29 @@ struct Former {
     no_log_yet: Option<PathBuf>,
     /// Whether its directory was emptied,
     is_moved: bool,
-    /// into this one, if there was anything.
+    /// into this one within it, if there was anything.
     aside: Option<PathBuf>,
     /// Whether the monitor may have heard of the new store.
     is_told: bool,
+    /// Since when the monitor has seen it up, when it had heard of the new store.
+    up_from: Option<u64>,
+}
+
+impl Former {
+    /// What had a part of its store, and was written over.
+    fn lost(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_lost =
+            |path: &&PathBuf| owner_on(path).is_none_or(|has| has.osd_uuid.to_string() != self.uuid);
+        self.outside.iter().filter(is_lost)
+    }
 }
 
 impl Cluster {
     /// Gives an OSD that does not run an empty store under its number, as a new disk's would be: mkfs with another id, `osd
-    /// destroy`, `osd new`. Where that fails, the OSD is what it was. Interrupted while the store is made, or later, it leaves an
-    /// OSD that does not start, and can be done again.
+    /// destroy`, `osd new`. Where that fails, the OSD is what it was. Interrupted before the cluster's description names the new
+    /// store, the next start of the OSD takes it back, as far as the former store was not written over; so does this.
     pub(crate) fn replace(&mut self, osd: OsdId, confirmed: bool) -> Result<Begun, String> {
+        self.planner.settle(osd).map_err(|error| self.keeps(osd, &error.to_string()))?;
         self.check_new_store(osd).map_err(|why| self.keeps(osd, &why))?;
         let is_destroyed = self.may_be_destroyed(osd, confirmed)?;
         let uuid = self.planner.renew_uuid(osd).map_err(|error| self.keeps(osd, &error.to_string()))?;
@@ -45,7 +57,10 @@ impl Cluster {
         match self.make_anew(osd, &mut former) {
             Ok(opened) => {
                 let note = self.replaced_note(osd, &former, confirmed);
-                Ok(self.run(osd, opened, note))
+                Ok(match self.run(osd, opened, note) {
+                    Begun::Waits { note, .. } => Begun::Waits { note, former: Some(Box::new(former)) },
+                    done => done,
+                })
             }
             Err(why) => Err(self.put_back(osd, former, &why)),
         }
@@ -118,6 +133,7 @@ impl Cluster {
             is_moved: false,
             aside: None,
             is_told: false,
+            up_from: None,
         }
     }
 
@@ -125,7 +141,7 @@ impl Cluster {
     fn make_anew(&mut self, osd: OsdId, former: &mut Former) -> Result<OpenOsd, String> {
         let of = &self.planner.description;
         if of.store.is_durable() && of.device_of(osd.0 as u32).is_none() {
-            let moved = dir::move_store_aside(&self.planner.store_dir(osd));
+            let moved = aside::move_aside(&self.planner.store_dir(osd), &former.uuid);
             former.aside = moved.map_err(|error| error.to_string())?;
             former.is_moved = true;
         }
@@ -134,8 +150,33 @@ impl Cluster {
         let index = osd.0 as usize;
         let uuid = self.planner.description.osd_uuids.get(index).cloned().unwrap_or_default();
         self.renew_in_map(osd, &uuid)?;
+        former.up_from = self.up_from(osd);
         self.dir.write_description(&self.planner.description).map_err(|error| error.to_string())?;
+        self.keep_aside(osd, former);
         Ok(opened)
+    }
+
+    /// The new store counts. The next start does it, where this fails.
+    fn keep_aside(&self, osd: OsdId, former: &mut Former) {
+        let Some(aside) = &former.aside else { return };
+        match aside::keep(&self.planner.store_dir(osd), aside) {
+            Ok(kept) => former.aside = Some(kept),
+            Err(error) => tracing::warn!("osd.{osd}'s former store keeps its name for now: {error}"),
+        }
+    }
+
+    /// Since which map an OSD is up, or was; `None`: it is up, or the monitor does not say.
+    fn up_from(&self, osd: OsdId) -> Option<u64> {
+        let asked = json!({ "prefix": "osd info", "id": osd.to_string(), "format": "json" });
+        let info: Value = serde_json::from_slice(&self.mon(asked).ok()?.data).ok()?;
+        if info["up"].as_u64()? == 0 { info["up_from"].as_u64() } else { None }
+    }
+
+    /// Whether an OSD can have its former store again, of which nothing was written over, and nobody has ever met it with the new one:
+    /// other OSDs would take for its own what it had there.
+    pub(crate) fn can_come_back(&self, osd: OsdId, former: &Former) -> bool {
+        let is_whole = former.aside.is_some() && former.lost().next().is_none();
+        is_whole && former.up_from.is_some() && self.up_from(osd) == former.up_from
     }
 
     /// Has the monitor give up what an OSD held, which it was asked about before.
@@ -172,7 +213,7 @@ impl Cluster {
     }
 
     /// Makes an OSD again what it was. Answers what is to be said of it.
-    fn put_back(&mut self, osd: OsdId, former: Former, why: &str) -> String {
+    pub(crate) fn put_back(&mut self, osd: OsdId, mut former: Former, why: &str) -> String {
         tracing::error!("osd.{osd} gets no new store: {why}");
         let made = self.planner.set_uuid(osd, &former.uuid);
         let mut failed: Vec<String> = made.as_ref().err().map(HostError::to_string).into_iter().collect();
@@ -181,15 +222,18 @@ impl Cluster {
         {
             failed.extend(std::fs::remove_file(log).err().map(|error| format!("{}: {error}", log.display())));
         }
+        if former.is_told && !self.is_described(osd, &former.uuid) {
+            // Which store counts is one decision, whatever ends the process: that of the description.
+            let written = self
+                .unkeep(osd, &mut former)
+                .and_then(|()| self.dir.write_description(&self.planner.description));
+            failed.extend(written.err().map(|error| error.to_string()));
+        }
         if former.is_moved {
-            let back = dir::move_store_back(&self.planner.store_dir(osd), former.aside.as_deref());
+            let back = aside::move_back(&self.planner.store_dir(osd), former.aside.as_deref());
             failed.extend(back.err().map(|error| error.to_string()));
         }
         if former.is_told {
-            if !self.is_described(osd, &former.uuid) {
-                let written = self.dir.write_description(&self.planner.description);
-                failed.extend(written.err().map(|error| error.to_string()));
-            }
             let known = match former.is_destroyed {
                 true => self.destroy(osd),
                 false => self.renew_in_map(osd, &former.uuid),
@@ -197,6 +241,13 @@ impl Cluster {
             failed.extend(known.err());
         }
         self.outcome_of_putting_back(osd, &former, why, &failed)
+    }
+
+    fn unkeep(&self, osd: OsdId, former: &mut Former) -> Result<(), HostError> {
+        if let Some(kept) = &former.aside {
+            former.aside = Some(aside::unkeep(&self.planner.store_dir(osd), kept, &former.uuid)?);
+        }
+        Ok(())
     }
 
     /// Whether the directory's description names an OSD's store.
@@ -210,10 +261,7 @@ impl Cluster {
     }
 
     fn outcome_of_putting_back(&self, osd: OsdId, former: &Former, why: &str, failed: &[String]) -> String {
-        let is_lost =
-            |path: &&PathBuf| owner_on(path).is_none_or(|has| has.osd_uuid.to_string() != former.uuid);
-        let lost: Vec<String> =
-            former.outside.iter().filter(is_lost).map(|path| path.display().to_string()).collect();
+        let lost: Vec<String> = former.lost().map(|path| path.display().to_string()).collect();
         if lost.is_empty() && failed.is_empty() {
             return self.keeps(osd, why);
         }
