@@ -1,7 +1,9 @@
 """What tools change in stores: another kind of store, a PG in a file, a larger file; killed at any point, nothing is lost."""
+import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import time
 
@@ -28,6 +30,11 @@ def put_some(t, client, count, size):
         f.write(b"other bytes")
     client.rados("-p", POOL, "put", "o0", path)
     client.rados("-p", POOL, "truncate", "o2", "1000")
+
+
+def out_of(cluster, *args):
+    """What a subcommand writes to standard output."""
+    return subprocess.run(cluster.argv(*args), capture_output=True, timeout=BOUND, check=True).stdout.decode()
 
 
 def contents(t, client):
@@ -237,7 +244,7 @@ def test_tools_say_that_two_osds_stores_were_exchanged(t):
 
 
 def pgs_of(cluster, osd):
-    listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
+    listed = json.loads(out_of(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
     return [row["pg"] for row in listed]
 
 
@@ -500,3 +507,114 @@ def test_every_shard_of_a_store_grows_with_its_file(t):
             expect(given.read() == got.read(), f"large{n} after a kill")
     cluster.kill()
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store that was filled")
+
+
+def mounted(t, name, size):
+    """A file system of this test's own."""
+    device, at = loop_device(t, f"{name}.image", size), t.path(name)
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    os.mkdir(at)
+    subprocess.run(["mount", device, at], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", at], check=False))
+    return at
+
+
+def remount(at, how, *more):
+    subprocess.run(["mount", "-o", ",".join(("remount", how, *more)), at], check=True)
+
+
+def hashes(at):
+    """Of every file: what tools have written shows."""
+    found = {}
+    for path, _, names in os.walk(at):
+        for name in names:
+            file = os.path.join(path, name)
+            if os.path.isfile(file) and not os.path.islink(file):
+                with open(file, "rb") as f:
+                    found[file] = hashlib.file_digest(f, "sha256").hexdigest()
+    return found
+
+
+def read_by_tools(t, cluster, kind):
+    """All that tools say of stores that they only read."""
+    said = [loligo(cluster, "store", "list", cluster.dir)]
+    for osd in ("0", "1"):
+        for pg in pgs_of(cluster, int(osd)):
+            said.append(loligo(cluster, "store", "list", cluster.dir, "--osd", osd, "--pg", pg))
+            for more in ([], ["--damaged"]):
+                loligo(cluster, "store", "export", cluster.dir, "--osd", osd, "--pg", pg, "--file", t.path("pg"), *more)
+                with open(t.path("pg"), "rb") as f:
+                    said.append(hashlib.file_digest(f, "sha256").hexdigest())
+                os.remove(t.path("pg"))
+    if kind == "block":
+        words = loligo(cluster, "store", "fsck", cluster.dir, "--deep")
+        equal(words.count(": no problem"), 2, f"stores without a problem: {words}")
+        said.append(loligo(cluster, "store", "dump", cluster.dir, "--object", "o0"))
+        dumped = json.loads(out_of(cluster, "store", "dump", cluster.dir, "-f", "json"))
+        said += [(osd, of["label"], of["space"]["bytes_used"], of["space"]["objects"]) for osd, of in dumped.items()]
+    # Standard error says that it can't be written.
+    return [re.sub("(?m)^loligo: .* can't be written .*\n", "", of) if isinstance(of, str) else of for of in said]
+
+
+def is_rescued_from_a_mount(t, kind, *args):
+    """Stores on a file system that is mounted read-only, whose log was not closed, are read without a write, and not changed."""
+    at = mounted(t, "disk", 3 << 30)
+    names = [word.replace("@", at) for word in args]
+    cluster = t.cluster("--store", kind, "--osds", "2", "--osd-size", "512MiB", *names, directory=os.path.join(at, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "4")
+    put_some(t, client, 12, 300_000)
+    same_disk = t.path("same")
+    os.mkdir(same_disk)
+    subprocess.run(["mount", "--bind", at, same_disk], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", same_disk], capture_output=True, check=False))
+    remount(same_disk, "ro", "bind")
+    for tool in (["list"], ["fsck"])[: 2 if kind == "block" else 1]:
+        words = loligo(cluster, "store", *tool, os.path.join(same_disk, "c"), "--osd", "0", code=1)
+        expect("in use" in words, f"a store that is served is read: {words}")
+    subprocess.run(["umount", same_disk], check=True)
+    before = contents(t, client)
+    cluster.kill()
+    remount(at, "ro")
+    files = hashes(at)
+    said = read_by_tools(t, cluster, kind)
+    exported = t.path("exported")
+    loligo(cluster, "store", "export", cluster.dir, "--osd", "0", "--pg", pgs_of(cluster, 0)[0], "--file", exported)
+    words = loligo(cluster, "store", "list", cluster.dir, "--osd", "0")
+    expect("can't be written (Read-only file system" in words and "nothing is changed" in words, words)
+    equal(read_by_tools(t, cluster, kind), said, "what is read a second time")
+    of = (cluster.dir, "--osd", "0")
+    writing = [
+        ["import", *of, "--file", exported], ["remove", *of, "--pg", "1.0", "--yes-i-really-mean-it"], ["convert", cluster.dir],
+    ]
+    if kind == "block":
+        writing += [["fsck", cluster.dir, "--repair"], ["expand", *of, "--size", "600MiB"], ["log", *of, "--to", t.path("other")]]
+    for command in [["store", *args] for args in writing] + [["mon", "rebuild", cluster.dir, "--force"]]:
+        words = loligo(cluster, *command, code=1)
+        expect("can't be written" in words and "remount,rw" in words, f"{command}: {words}")
+    words = cluster.up(code=1).words
+    expect("is mounted read-only" in words and "remount,rw" in words, words)
+    equal(hashes(at), files, "files that nothing has written")
+    remount(at, "rw")
+    equal(read_by_tools(t, cluster, kind), said, "what is read where it can be written")
+    cluster.up()
+    equal(contents(t, client), before, "what clients read")
+    cluster.stop()
+    # Closed in order, it is read so, too.
+    remount(at, "ro")
+    files, said = hashes(at), read_by_tools(t, cluster, kind)
+    equal(hashes(at), files, "files that nothing has written")
+    remount(at, "rw")
+    equal(read_by_tools(t, cluster, kind), said, "what is read where it can be written")
+
+
+def test_block_stores_are_rescued_from_a_file_system_that_is_read_only(t):
+    is_rescued_from_a_mount(t, "block")
+
+
+def test_block_stores_with_logs_apart_are_rescued_from_a_file_system_that_is_read_only(t):
+    is_rescued_from_a_mount(t, "block", "--log-device", "@/log0", "--log-device", "@/log1")
+
+
+def test_simple_stores_are_rescued_from_a_file_system_that_is_read_only(t):
+    is_rescued_from_a_mount(t, "simple")

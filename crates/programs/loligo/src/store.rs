@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, Blocking, Findings, OpenError, Options, Owner, State, ToRead};
+use blockfile::{BlockFileStore, Blocking, Findings, OpenError, Options, Owner, ReadOnly, State, ToRead};
 use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> ExitCode {
             // Some were converted and some were not.
             _ if description.store_of(osd) != StoreKind::Block => Err(no_block_store(&description, osd)),
             Command::Fsck { deep, repair, .. } => fsck(&description, osd, &dir, *deep, *repair),
-            Command::Dump { object, .. } => dump(&dir, object.as_deref()),
+            Command::Dump { object, .. } => dump(osd, &dir, object.as_deref()),
             // They ran above.
             _ => continue,
         };
@@ -232,6 +232,13 @@ pub fn check_owner_in(description: &Description, at: &Path, osd: u32) -> Result<
     }
 }
 
+/// Says that a store can't be written, if so, where it is only read: what is wrong with a mount or a device is not wrong with the store.
+pub fn note_read_only(osd: u32, why: Option<impl std::fmt::Display>) {
+    if let Some(why) = why {
+        eprintln!("loligo: osd.{osd}: {why}: it is read as it is, and nothing is changed");
+    }
+}
+
 /// A store that is checked or shown.
 struct Opened {
     store: Blocking<BlockFileStore>,
@@ -240,11 +247,13 @@ struct Opened {
     label: Value,
     /// What is damaged: then it can only be read, and not all of it.
     damage: Vec<String>,
+    /// What can't be written, if so.
+    read_only: Option<ReadOnly>,
 }
 
 fn open(dir: &Path) -> Result<Opened, String> {
     let opened = blockfile::open_to_read(dir, &Options::default());
-    let ToRead { store, label, owner, damage } = opened.map_err(|error| error.to_string())?;
+    let ToRead { store, label, owner, damage, read_only } = opened.map_err(|error| error.to_string())?;
     let log = blockfile::log_device(dir).map_err(|error| error.to_string())?;
     let label = json!({
         "id": format!("{:016x}", label.id), "shards": label.shards, "bytes": label.size_bytes,
@@ -252,12 +261,16 @@ fn open(dir: &Path) -> Result<Opened, String> {
         "log_device": log.map(|log| log.path.display().to_string()),
         "cluster": owner.cluster.to_string(), "osd": owner.osd.0, "osd_uuid": owner.osd_uuid.to_string(),
     });
-    Ok(Opened { store: Blocking::new(store), owner, label, damage })
+    Ok(Opened { store: Blocking::new(store), owner, label, damage, read_only })
 }
 
 fn fsck(description: &Description, osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String> {
-    let Opened { mut store, owner, mut damage, .. } = open(dir)?;
+    let Opened { mut store, owner, mut damage, mut read_only, .. } = open(dir)?;
     damage.extend(check_owner(description, dir, osd, &owner).err());
+    if let Some(why) = read_only.take_if(|_| repair) {
+        return Err(format!("nothing was mended: {}", why.refusal()));
+    }
+    note_read_only(osd, read_only);
     let mended = match repair {
         true if !damage.is_empty() => return Err(format!("nothing was mended: {}", damage[0])),
         true => blockfile::repair(&mut store).map_err(|error| format!("not all was mended: {error}"))?.mended,
@@ -280,8 +293,9 @@ fn fsck(description: &Description, osd: u32, dir: &Path, deep: bool, repair: boo
     }))
 }
 
-fn dump(dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
-    let Opened { mut store, label, damage, .. } = open(dir)?;
+fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
+    let Opened { mut store, label, damage, read_only, .. } = open(dir)?;
+    note_read_only(osd, read_only);
     let failed = |error: StoreError| error.to_string();
     if let Some(name) = object {
         let mut found = found(&mut store, name.as_bytes()).map_err(failed)?;

@@ -11,12 +11,12 @@ use host::{Description, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{CollectionId, ReadOutcome, ReadRequest};
-use storetool::{AnyStore, Ended, PgError, Progress};
+use storetool::{AnyStore, Ended, PgError, Progress, ToRead};
 use text::format_bytes;
 use types::{GHObject, PgId};
 
 use crate::fail;
-use crate::store::{PROGRESS, check_owner, cluster_in, cluster_with};
+use crate::store::{PROGRESS, check_owner, cluster_in, cluster_with, note_read_only};
 
 pub const EXPORT_HELP: &str = "\
 The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
@@ -130,14 +130,29 @@ fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
     checked.map_err(|why| format!("osd.{osd}: {why}"))
 }
 
+/// Opens an OSD's store to read it: a sound one, which is its own, that may be one that can't be written.
+fn open_sound(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
+    let (description, at, kind) = store_of(dir, osd)?;
+    let opened = storetool::open_to_read(&at, kind).and_then(|ToRead { store, owner, damage, read_only }| {
+        if let Some(why) = damage.into_iter().next() {
+            return Err(why);
+        }
+        check_owner(&description, &at, osd, &owner)?;
+        note_read_only(osd, read_only);
+        Ok((store, owner))
+    });
+    opened.map_err(|why| format!("osd.{osd}: {why}"))
+}
+
 /// Opens an OSD's store to read it, also in spite of damage, and if it is another OSD's: then it says so.
 fn open_to_read(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
     let (description, at, kind) = store_of(dir, osd)?;
     let opened = storetool::open_to_read(&at, kind);
-    let (store, owner, damage) = opened.map_err(|error| format!("osd.{osd}: {error}"))?;
+    let ToRead { store, owner, damage, read_only } = opened.map_err(|error| format!("osd.{osd}: {error}"))?;
     if let Err(why) = check_owner(&description, &at, osd, &owner) {
         eprintln!("loligo: osd.{osd}: {why}");
     }
+    note_read_only(osd, read_only);
     if let Some(why) = damage.first() {
         eprintln!("loligo: osd.{osd}: {why}");
         eprintln!("loligo: osd.{osd}: what is left is read; it may be older than what was written last");
@@ -182,7 +197,7 @@ fn done(of: &Of, what: &str, pg: PgId, progress: Progress, to_stderr: bool) -> E
 pub fn export(args: &ExportArgs) -> ExitCode {
     let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
     let name = if to_stdout { "standard output".to_owned() } else { args.file.display().to_string() };
-    let open = if args.damaged { open_to_read } else { open };
+    let open = if args.damaged { open_to_read } else { open_sound };
     let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
         let at = |error: io::Error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{name} exists already, and is not written over"),

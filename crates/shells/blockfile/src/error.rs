@@ -34,8 +34,8 @@ pub enum OpenError {
     NoDirectory(PathBuf),
     /// Of a part of a store, or of what is to be one.
     #[error(
-        "{path} can't be written ({why}), as an open store has to be: make it writable (permissions, attributes, a read-only device or \
-         file system), or use a copy"
+        "{path} can't be written ({why}), as a store has to be that is served or changed: make it writable (permissions, attributes, a read-only \
+         device, a read-only file system: `mount -o remount,rw`), or use a copy"
     )]
     ReadOnly { path: PathBuf, why: String },
     #[error(

@@ -34,8 +34,8 @@ pub use label::{Owner, SHARDS_MAX, owner_on};
 pub use make::{LogPlace, NewStore, check_links, check_places, logs_bytes, mkfs, shards_of};
 pub use move_log::{Moved, move_log};
 pub use open::{
-    LogDevice, ModelledOn, Options, Queue, ToRead, handles, log_device, log_path_in, open, open_any,
-    open_to_read, path_in, shards_in,
+    LogDevice, ModelledOn, Options, Queue, ReadOnly, ToRead, handles, log_device, log_path_in, open,
+    open_any, open_to_read, path_in, shards_in,
 };
 pub use place::{Places, device_bytes, is_same_place, places_in, unmake};
 pub use repair::{Mended, repair};

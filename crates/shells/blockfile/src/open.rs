@@ -130,14 +130,19 @@ impl Parts {
         [&self.data].into_iter().chain(&self.log).map(|path| place::hold(path)).collect()
     }
 
-    /// The same of what is not written to.
+    /// The same of what is only read.
     fn hold_to_read(&self) -> Result<Vec<File>, OpenError> {
         [&self.data].into_iter().chain(&self.log).map(|path| place::hold_to_read(path)).collect()
     }
 
     pub(crate) fn open(&self, options: &Options) -> Result<Files, OpenError> {
+        self.open_devices(options, false)
+    }
+
+    fn open_devices(&self, options: &Options, read_only: bool) -> Result<Files, OpenError> {
         let device = |id, path: &Path| FileDevice {
             queue_depth: QUEUE_DEPTH,
+            read_only,
             debug: options.device.clone(),
             ..FileDevice::new(id, path)
         };
@@ -153,7 +158,7 @@ impl Parts {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(dir: &Path, owner: &Owner, options: &Options) -> Result<BlockFileStore, OpenError> {
-    open_for(dir, Some(owner), options, None).map(|(store, _, _)| store)
+    open_for(dir, Some(owner), options, How::ToWrite).map(|(store, _, _)| store)
 }
 
 /// Opens the store in `dir` whosever it is, for tools.
@@ -161,7 +166,7 @@ pub fn open(dir: &Path, owner: &Owner, options: &Options) -> Result<BlockFileSto
 /// # Errors
 /// See [`OpenError`].
 pub fn open_any(dir: &Path, options: &Options) -> Result<(BlockFileStore, Label, Owner), OpenError> {
-    open_for(dir, None, options, None)
+    open_for(dir, None, options, How::ToWrite)
 }
 
 /// A store that was opened to be read.
@@ -169,56 +174,100 @@ pub struct ToRead {
     pub store: BlockFileStore,
     pub label: Label,
     pub owner: Owner,
-    /// What is damaged, a sentence each; the first says why [`open_any`] refuses the store. Then nothing is written to it.
+    /// What is damaged, a sentence each; the first says why the store is refused otherwise. Then nothing is written to it.
     pub damage: Vec<String>,
+    /// What of it can't be written, and why, if so. Then nothing is written to it.
+    pub read_only: Option<ReadOnly>,
 }
 
-/// Opens the store in `dir` whosever it is to read what can be read of it, also if [`open_any`] refuses it. A damaged one has
-/// nothing of records of the log from the first on that can't be read: what it gives of an object may be older than what was
-/// acknowledged.
+/// What can't be written: [`OpenError::ReadOnly`], which it says for those that have to write.
+pub struct ReadOnly {
+    pub path: PathBuf,
+    pub why: String,
+}
+
+impl std::fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} can't be written ({})", self.path.display(), self.why)
+    }
+}
+
+impl ReadOnly {
+    pub fn refusal(self) -> OpenError {
+        OpenError::ReadOnly { path: self.path, why: self.why }
+    }
+}
+
+/// Opens the store in `dir` whosever it is to read what can be read of it, also if [`open_any`] refuses it. One that can't be written
+/// has what its log has replayed in memory. A damaged one has nothing of records of the log from the first on that can't be read: what
+/// it gives of an object may be older than what was acknowledged.
 ///
 /// # Errors
 /// See [`OpenError`]: that of [`open_any`].
 pub fn open_to_read(dir: &Path, options: &Options) -> Result<ToRead, OpenError> {
-    let refused = match open_any(dir, options) {
-        Ok((store, label, owner)) => return Ok(ToRead { store, label, owner, damage: Vec::new() }),
+    let mut read_only = None;
+    let opened = match open_any(dir, options) {
+        Err(OpenError::ReadOnly { path, why }) => {
+            read_only = Some(ReadOnly { path, why });
+            open_for(dir, None, options, How::ToRead)
+        }
+        other => other,
+    };
+    let refused = match opened {
+        Ok((store, label, owner)) => {
+            return Ok(ToRead { store, label, owner, damage: Vec::new(), read_only });
+        }
         Err(refused) => refused,
     };
     let mut found = Vec::new();
-    let Ok((store, label, owner)) = open_for(dir, None, options, Some(&mut found)) else {
+    let Ok((store, label, owner)) = open_for(dir, None, options, How::InSpiteOfDamage(&mut found)) else {
         return Err(refused);
     };
     let why = refused.to_string();
     // It is among what was found.
     found.retain(|one| !why.contains(one));
     found.insert(0, why);
-    Ok(ToRead { store, label, owner, damage: found })
+    Ok(ToRead { store, label, owner, damage: found, read_only })
+}
+
+/// How a store is opened.
+enum How<'a> {
+    /// Its log is sealed, so that nothing follows what was read of it.
+    ToWrite,
+    /// Nothing is written to it: it can't be.
+    ToRead,
+    /// The same; what is damaged is noted.
+    InSpiteOfDamage(&'a mut Vec<String>),
 }
 
 fn open_for(
     dir: &Path,
     wanted: Option<&Owner>,
     options: &Options,
-    mut damage: Option<&mut Vec<String>>,
+    mut how: How<'_>,
 ) -> Result<(BlockFileStore, Label, Owner), OpenError> {
     let path = path_in(dir);
     let metadata = std::fs::metadata(&path).map_err(|error| unreadable(&path, error))?;
-    let lock = lock(dir)?;
+    let writes = matches!(how, How::ToWrite);
+    let lock = match lock(dir) {
+        Err(OpenError::ReadOnly { .. }) if !writes => DirLock::share(dir).map_err(|e| locked(dir, e))?,
+        locked => locked?,
+    };
     let (label, owner) = read_label(&path)?;
     if let Some(wanted) = wanted.filter(|wanted| **wanted != owner) {
         let (has, wanted) = (Box::new(owner), Box::new(*wanted));
         return Err(OpenError::OtherOwner { path, has, wanted });
     }
     let parts = Parts::of(dir, &label, &owner)?;
-    // In spite of damage it is read alone, which a device that can't be written lets.
-    let held = if damage.is_some() { parts.hold_to_read() } else { parts.hold() }?;
-    let files = parts.open(options)?;
+    let held = if writes { parts.hold() } else { parts.hold_to_read() }?;
+    let files = parts.open_devices(options, !writes)?;
     for note in files.notes() {
         tracing::info!("osd.{}'s store: {note}", owner.osd);
     }
     let mut opening = Opening::new(&parts, &label, &files, options, Arc::new((lock, held)))?;
     opening.is_file = metadata.is_file();
-    opening.is_damaged = damage.is_some();
+    opening.writes = writes;
+    opening.is_damaged = matches!(how, How::InSpiteOfDamage(_));
     // Where one is refused, none is written to.
     let loaded = (0..label.shards).map(|shard| opening.load(shard, &owner)).collect::<Result<Vec<_>, _>>()?;
     check_growth(&path, &owner, loaded.iter().filter_map(|(opener, _)| opener.loaded()))?;
@@ -227,14 +276,14 @@ fn open_for(
         let mut handle = opening.shard(shard, loaded, &owner)?;
         let listed = collections(&mut handle, &opening.driver)
             .map_err(|error| format!("the collections of shard {shard} can't be listed: {error}"));
-        let collections = match (listed, &mut damage) {
-            (Err(why), Some(damage)) => {
+        let collections = match (listed, &mut how) {
+            (Err(why), How::InSpiteOfDamage(damage)) => {
                 damage.push(why);
                 Vec::new()
             }
             (listed, _) => listed.map_err(|why| OpenError::Damaged { path: path.clone(), why })?,
         };
-        if let (Some(damage), Some(of_shard)) = (&mut damage, handle.inner().damage()) {
+        if let (How::InSpiteOfDamage(damage), Some(of_shard)) = (&mut how, handle.inner().damage()) {
             damage.extend_from_slice(of_shard);
         }
         shards.push((handle, collections));
@@ -281,6 +330,7 @@ struct Opening<'a> {
     options: &'a Options,
     held: Held,
     is_file: bool,
+    writes: bool,
     /// It is opened in spite of damage.
     is_damaged: bool,
     /// Those that are modelled, with their bytes.
@@ -323,6 +373,7 @@ impl<'a> Opening<'a> {
             options,
             held,
             is_file: false,
+            writes: true,
             is_damaged: false,
             disks,
             used,
@@ -355,6 +406,8 @@ impl<'a> Opening<'a> {
         }
         if self.is_damaged {
             opener = opener.in_spite_of_damage();
+        } else if !self.writes {
+            opener = opener.to_read();
         }
         let loaded = driver.run(&mut opener, Opener::load, Opener::deadline);
         loaded.map(|()| (opener, event)).map_err(|error| self.failed(error))
@@ -379,13 +432,19 @@ impl<'a> Opening<'a> {
         }
         let mut shard = BlockFileShard::new(store, event, name, driver.now(), self.held.clone());
         if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
-            let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
+            let file = || OpenOptions::new().read(true).write(self.writes).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;
             let fixed = BLOCK + u64::from(label.shards) * of_shard;
             let room =
                 Room::new(file()?, self.options.file_system_stores, fixed, (number, self.used.clone()));
-            let growing = Growing::new(file()?, self.options.file_space, shard.inner(), driver.now());
-            shard.grows(room, growing.map_err(|e| io_error(path)(e.into()))?);
+            let growing = match self.writes {
+                true => {
+                    let growing = Growing::new(file()?, self.options.file_space, shard.inner(), driver.now());
+                    Some(growing.map_err(|e| io_error(path)(e.into()))?)
+                }
+                false => None,
+            };
+            shard.has_room(room, growing);
         }
         Ok(shard)
     }
@@ -552,8 +611,12 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError {
 }
 
 pub(crate) fn lock(dir: &Path) -> Result<DirLock, OpenError> {
-    DirLock::take(dir).map_err(|e| match e {
+    DirLock::take(dir).map_err(|e| locked(dir, e))
+}
+
+fn locked(dir: &Path, error: LockError) -> OpenError {
+    match error {
         LockError::InUse => OpenError::InUse(dir.into()),
-        LockError::Io(error) => OpenError::Io { path: dir.into(), error },
-    })
+        LockError::Io(error) => place::not_writable(dir, error),
+    }
 }

@@ -45,34 +45,50 @@ pub fn device_bytes(path: &Path) -> Result<u64, OpenError> {
 
 /// Opens a block device, or a file, so that no one else can take it (nor mount it) while the file is open. It can be written.
 pub fn hold(path: &Path) -> Result<File, OpenError> {
-    let file = hold_to_read(path)?;
+    let file = hold_for(path, true)?;
     if device::is_read_only(&file.metadata().map_err(io_error(path))?) {
         return Err(OpenError::ReadOnly { path: path.into(), why: "the device is read-only".to_owned() });
     }
     Ok(file)
 }
 
-/// The same, also of a device that refuses writes.
+/// The same of what is only read, and may be one that can't be written. Others may read a file, too.
 pub fn hold_to_read(path: &Path) -> Result<File, OpenError> {
+    hold_for(path, false)
+}
+
+fn hold_for(path: &Path, writing: bool) -> Result<File, OpenError> {
     let is_file = std::fs::metadata(path).map_err(io_error(path))?.is_file();
     let exclusive = if is_file { 0 } else { OFlags::EXCL.bits() as i32 };
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(path);
+    let opened = OpenOptions::new().read(true).write(writing).custom_flags(exclusive).open(path);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            OpenError::ReadOnly { path: path.into(), why: error.to_string() }
-        }
+        _ if writing => not_writable(path, error),
         _ => OpenError::Io { path: path.into(), error },
     })?;
     if is_file {
-        lock_file(path, &file)?;
+        let how = match writing {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        lock_file(path, &file, how)?;
     }
     Ok(file)
 }
 
+/// The error of what could not be opened to be written.
+pub fn not_writable(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            OpenError::ReadOnly { path: path.into(), why: error.to_string() }
+        }
+        _ => OpenError::Io { path: path.into(), error },
+    }
+}
+
 /// Keeps others from a file, by whatever name or link they come to it, while it is open.
-fn lock_file(path: &Path, file: &File) -> Result<(), OpenError> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+fn lock_file(path: &Path, file: &File, how: FlockOperation) -> Result<(), OpenError> {
+    match flock(file, how) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::InUse(path.into())),
         other => other.map_err(|error| io_error(path)(error.into())),
     }
@@ -82,8 +98,8 @@ fn lock_file(path: &Path, file: &File) -> Result<(), OpenError> {
 pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, OpenError> {
     let path = path_in(dir);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = file.map_err(io_error(&path))?;
-    lock_file(&path, &file)?;
+    let mut file = file.map_err(|error| not_writable(&path, error))?;
+    lock_file(&path, &file, FlockOperation::NonBlockingLockExclusive)?;
     // The label is written last: where the making of a store was interrupted, there are zeros.
     if holds(&path, 0, BLOCK).map_err(io_error(&path))? {
         return Err(OpenError::Exists(path));

@@ -61,9 +61,9 @@ impl BlockFileShard {
         Self { store, room: None, growing: None, event, name, now, in_one_place: 0, stranded: 0, _held: held }
     }
 
-    /// Has the shard's part of the file grow, and shrink, in steps.
-    pub(crate) fn grows(&mut self, room: Room, growing: Growing) {
-        (self.room, self.growing) = (Some(room), Some(growing));
+    /// Has the shard know what its file may get. `growing`: its part of the file grows, and shrinks, in steps.
+    pub(crate) fn has_room(&mut self, room: Room, growing: Option<Growing>) {
+        (self.room, self.growing) = (Some(room), growing);
     }
 
     fn grow(&mut self) {

@@ -84,6 +84,18 @@ impl Device {
     /// The system's.
     pub fn open(path: &Path, create: bool, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
+        Self::over(file, role, options)
+    }
+
+    /// Opens a file that is only read: every write fails.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_to_read(path: &Path, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
+        Self::over(File::open(path)?, role, options)
+    }
+
+    fn over(file: File, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
         let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(role as u64));
         let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
         let device = Self { inner: Arc::new(Inner { file, role, cache, power: options.power }), range: None };

@@ -12,6 +12,7 @@ mod panics;
 mod power;
 mod queue;
 mod redb_backend;
+mod redb_in_memory;
 
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, FileLock, LockError};
@@ -21,3 +22,4 @@ pub use panics::catch_redb;
 pub use power::Power;
 pub use queue::{Engine, FileDevice, FileQueue, Files, OpenError, RingEvent, is_read_only, rotates};
 pub use redb_backend::RedbBackend;
+pub use redb_in_memory::RedbInMemory;

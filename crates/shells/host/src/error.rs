@@ -144,6 +144,12 @@ pub enum HostError {
         /// Bytes needed.
         needed: u64,
     },
+    /// What is to be written is on a file system that is mounted read-only.
+    #[error(
+        "{0} can't be written, for its file system is mounted read-only: mount it read-write (`mount -o remount,rw`), or use a copy; \
+         `loligo store fsck`, `list`, `dump` and `export` read what is there"
+    )]
+    ReadOnly(PathBuf),
     /// The disk or the file system failed.
     #[error("{path}: {error}")]
     Io {
@@ -209,7 +215,10 @@ impl HostError {
     /// For `map_err`: an I/O error at `path`.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |error| Self::Io { path, error }
+        move |error| match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
+            _ => Self::Io { path, error },
+        }
     }
 
     /// The reason that a new store can't be made or opened.

@@ -57,8 +57,8 @@ pub enum OpenError {
     },
     /// A file of it can't be written.
     #[error(
-        "{path} can't be written ({error}), as an open store has to be: make it writable (permissions, attributes, a read-only file \
-         system), or use a copy"
+        "{path} can't be written ({error}), as a store has to be that is served or changed: make it writable (permissions, attributes, a \
+         read-only file system: `mount -o remount,rw`), or use a copy"
     )]
     ReadOnly {
         path: PathBuf,

@@ -33,5 +33,5 @@ mod tables;
 mod worker;
 
 pub use label::{FORMAT, Label, OpenError};
-pub use open::{ModelledOn, Options, mkfs, open};
+pub use open::{ModelledOn, Options, mkfs, open, open_to_read};
 pub use store::SimpleStore;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use device::{
     Device, DeviceOptions, DeviceRole, DirLock, FileLock, LockError, Modelled, ModelledRange, RedbBackend,
-    catch_redb,
+    RedbInMemory, catch_redb,
 };
 use encoding::{Decode, Encode};
-use redb::{Builder, Database, DatabaseError, ReadableDatabase};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageBackend};
 
 use crate::alloc::Allocator;
 use crate::label::{FORMAT, Label, OLDEST_FORMAT, OpenError};
@@ -123,24 +123,55 @@ fn make(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
+    open_for(dir, options, true)
+}
+
+/// Opens the store in `dir` to read it, also where it can't be written: then what its metadata's file needs is done in memory. With
+/// what of it can't be written, in words, if so.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open_to_read(dir: &Path, options: &Options) -> Result<(SimpleStore, Option<String>), OpenError> {
+    match open(dir, options) {
+        Err(OpenError::ReadOnly { path, error }) => {
+            let why = format!("{} can't be written ({error})", path.display());
+            open_for(dir, options, false).map(|store| (store, Some(why)))
+        }
+        other => other.map(|store| (store, None)),
+    }
+}
+
+fn open_for(dir: &Path, options: &Options, writes: bool) -> Result<SimpleStore, OpenError> {
     if let Some(why) = [METADATA_FILE, IMAGE_FILE].into_iter().find_map(|name| why_no_file(&dir.join(name))) {
         return Err(OpenError::NotAStore { path: dir.into(), why });
     }
-    let lock = lock(dir)?;
-    let files = lock_files(dir)?;
+    let (lock, files) = match writes {
+        true => (lock(dir)?, lock_files(dir)?),
+        false => share(dir)?,
+    };
     let (for_metadata, for_image) = match &options.model {
         Some(on) => parts(dir, on).map(|(metadata, image)| (Some(metadata), Some(image)))?,
         None => (None, None),
     };
-    let Loaded { db, label, counters, alloc } = checked(dir, || load(dir, options, for_metadata))?;
-    let image = device(dir, IMAGE_FILE, false, DeviceRole::Image, options, for_image)?;
+    let Loaded { db, label, counters, alloc } = checked(dir, || match writes {
+        true => load(dir, open_metadata(dir, false, options, for_metadata)?),
+        false => load(dir, metadata_in_memory(dir, options)?),
+    })?;
+    let image = match writes {
+        true => device(dir, IMAGE_FILE, false, DeviceRole::Image, options, for_image)?,
+        false => {
+            let path = dir.join(IMAGE_FILE);
+            let image = Device::open_to_read(&path, DeviceRole::Image, options.device.clone());
+            image.map_err(|error| io_error(&path, error))?
+        }
+    };
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let blocks = label.size_bytes / BLOCK;
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
         return Err(damaged(format!("{IMAGE_FILE} is shorter than {} bytes", blocks * BLOCK)));
     }
     let space = Space::new(alloc, options.file_system_stores);
-    let worker = Worker::new(db, image, space, counters);
+    let worker = Worker::new(db, image, space, counters, writes);
     SimpleStore::start(worker, label, (lock, files)).map_err(|e| io_error(dir, e))
 }
 
@@ -163,8 +194,7 @@ struct Loaded {
     alloc: Allocator,
 }
 
-fn load(dir: &Path, options: &Options, part: Option<ModelledRange>) -> Result<Loaded, OpenError> {
-    let db = open_metadata(dir, false, options, part)?;
+fn load(dir: &Path, db: Database) -> Result<Loaded, OpenError> {
     let Meta { format, label, counters } = read_meta(dir, &db)?.ok_or_else(|| not_made(dir))?;
     if format < FORMAT {
         upgrade(&db).map_err(|e| match e {
@@ -212,6 +242,16 @@ fn lock_files(dir: &Path) -> Result<[FileLock; 2], OpenError> {
     Ok([take(METADATA_FILE)?, take(IMAGE_FILE)?])
 }
 
+/// The locks of what can't be written, with others that only read it.
+fn share(dir: &Path) -> Result<(DirLock, [FileLock; 2]), OpenError> {
+    let share = |name| {
+        let path = dir.join(name);
+        FileLock::share(&path).map_err(|error| locked(&path, error))
+    };
+    let lock = DirLock::share(dir).map_err(|error| locked(dir, error))?;
+    Ok((lock, [share(METADATA_FILE)?, share(IMAGE_FILE)?]))
+}
+
 fn locked(path: &Path, error: LockError) -> OpenError {
     match error {
         LockError::InUse => OpenError::InUse(path.into()),
@@ -229,9 +269,23 @@ fn open_metadata(
     if !create && device.is_empty().map_err(|e| io_error(dir, e))? {
         return Err(not_made(dir));
     }
+    database(dir, options, RedbBackend::new(device))
+}
+
+/// The metadata of a store that can't be written.
+fn metadata_in_memory(dir: &Path, options: &Options) -> Result<Database, OpenError> {
+    let path = dir.join(METADATA_FILE);
+    let backend = RedbInMemory::open(&path).map_err(|error| io_error(&path, error))?;
+    if backend.len().map_err(|e| io_error(dir, e))? == 0 {
+        return Err(not_made(dir));
+    }
+    database(dir, options, backend)
+}
+
+fn database(dir: &Path, options: &Options, backend: impl StorageBackend) -> Result<Database, OpenError> {
     let mut builder = Builder::new();
     builder.set_cache_size(options.metadata_cache_bytes);
-    builder.create_with_backend(RedbBackend::new(device)).map_err(|e| match e {
+    builder.create_with_backend(backend).map_err(|e| match e {
         // A file that is no database is an I/O error of redb's too, of this kind.
         DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != io::ErrorKind::InvalidData => {
             io_error(dir, e)

@@ -75,12 +75,14 @@ pub struct Worker {
     space: Space,
     counters: Counters,
     closed: Closed,
+    /// Otherwise it is only read: no transaction is taken.
+    writes: bool,
     stopped: bool,
 }
 
 impl Worker {
-    pub fn new(db: Database, image: Device, space: Space, counters: Counters) -> Self {
-        Self { db, image, space, counters, closed: Closed::new(), stopped: false }
+    pub fn new(db: Database, image: Device, space: Space, counters: Counters, writes: bool) -> Self {
+        Self { db, image, space, counters, closed: Closed::new(), writes, stopped: false }
     }
 
     /// Works until the handle is gone and its requests are done.
@@ -133,6 +135,9 @@ impl Worker {
             let begun = self.db.begin_read().map_err(|e| database_error("begin of a read", e))?;
             let tables = Tables::open_read(&begun, self.counters.metadata_bytes);
             return self.perform_with(tables.map_err(|e| database_error("metadata", e))?, requests);
+        }
+        if !self.writes {
+            return Err(StoreError::Damaged("the store is opened to be read only".to_owned()));
         }
         let begun = self.db.begin_write().map_err(|e| database_error("begin of a transaction", e))?;
         let tables = Tables::open(&begun, self.counters.metadata_bytes);

@@ -6,6 +6,7 @@ use std::path::Path;
 use blockfile::{BEGIN_AGAIN, Blocking, Owner};
 use host::{StoreKind, UNFINISHED_CONVERSION};
 use osd::{Salvaged, compression_of_pool, salvage};
+use simplestore::SimpleStore;
 use store::{
     CollectionId, Completion, Compression, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
 };
@@ -23,14 +24,19 @@ pub type AnyStore = Blocking<Box<dyn ObjectStore>>;
 /// It is in use, is none of this kind, is damaged, or was converted and its files are not all moved yet: in a sentence.
 pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
     let opened = open_kind(dir, kind);
-    // Looked for while the store is held: no conversion decides meanwhile. What would be changed is the old store, which is removed.
-    if dir.join(UNFINISHED_CONVERSION).exists() {
-        return Err(
+    unless_half_converted(dir)?;
+    opened
+}
+
+/// Looked for while the store is held: no conversion decides meanwhile. What would be changed is the old store, which is removed.
+fn unless_half_converted(dir: &Path) -> Result<(), String> {
+    match dir.join(UNFINISHED_CONVERSION).exists() {
+        true => Err(
             "its conversion to the store 'block' did not get to its end: run `loligo store convert` again"
                 .to_owned(),
-        );
+        ),
+        false => Ok(()),
     }
-    opened
 }
 
 fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
@@ -38,8 +44,7 @@ fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
         StoreKind::Simple => {
             let opened = simplestore::open(dir, &simplestore::Options::default());
             let store = opened.map_err(|error| error.to_string())?;
-            let label = store.label();
-            let owner = Owner { cluster: label.cluster, osd: label.osd, osd_uuid: label.osd_uuid };
+            let owner = owner_of(&store);
             Ok((Blocking::new(Box::new(store)), owner))
         }
         StoreKind::Block => {
@@ -51,18 +56,45 @@ fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
     }
 }
 
-/// Opens the store in an OSD's directory to read it, a block store also in spite of damage: see [`blockfile::open_to_read`]. With
-/// what is damaged, a sentence each.
+fn owner_of(store: &SimpleStore) -> Owner {
+    let label = store.label();
+    Owner { cluster: label.cluster, osd: label.osd, osd_uuid: label.osd_uuid }
+}
+
+/// A store that was opened to be read.
+pub struct ToRead {
+    pub store: AnyStore,
+    pub owner: Owner,
+    /// What is damaged, a sentence each; the first says why [`open`] refuses the store.
+    pub damage: Vec<String>,
+    /// What of it can't be written, if so.
+    pub read_only: Option<String>,
+}
+
+/// Opens the store in an OSD's directory to read it, also where it can't be written, and a block store in spite of damage: see
+/// [`blockfile::open_to_read`].
 ///
 /// # Errors
 /// [`open`]'s, in a sentence.
-pub fn open_to_read(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner, Vec<String>), String> {
-    if kind != StoreKind::Block {
-        return open(dir, kind).map(|(store, owner)| (store, owner, Vec::new()));
+pub fn open_to_read(dir: &Path, kind: StoreKind) -> Result<ToRead, String> {
+    match kind {
+        StoreKind::Simple => {
+            let opened = simplestore::open_to_read(dir, &simplestore::Options::default());
+            unless_half_converted(dir)?;
+            let (store, read_only) = opened.map_err(|error| error.to_string())?;
+            let (owner, damage) = (owner_of(&store), Vec::new());
+            Ok(ToRead { store: Blocking::new(Box::new(store)), owner, damage, read_only })
+        }
+        StoreKind::Block => {
+            let opened = blockfile::open_to_read(dir, &blockfile::Options::default());
+            unless_half_converted(dir)?;
+            let blockfile::ToRead { store, owner, damage, read_only, .. } =
+                opened.map_err(|error| error.to_string())?;
+            let read_only = read_only.map(|why| why.to_string());
+            Ok(ToRead { store: Blocking::new(Box::new(store)), owner, damage, read_only })
+        }
+        StoreKind::Mem => Err("the store 'mem' keeps nothing".to_owned()),
     }
-    let opened = blockfile::open_to_read(dir, &blockfile::Options::default());
-    let opened = opened.map_err(|error| error.to_string())?;
-    Ok((Blocking::new(Box::new(opened.store)), opened.owner, opened.damage))
 }
 
 /// Why a PG is not in the file, or not in the store.

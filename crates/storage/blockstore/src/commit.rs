@@ -489,6 +489,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.stop(outcomes, error);
     }
 
+    /// Takes no transaction, and writes nothing.
+    pub(crate) fn only_read(&mut self) {
+        self.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));
+    }
+
     /// Refuses the commits that are under way with the error, and those that wait for their turn with `Stopped`. The error is the
     /// answer to those that wait if no commit is under way, and to the next transaction if none waits either: so the store's
     /// owner always learns why it stopped.

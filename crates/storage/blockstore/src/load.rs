@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use blockdev::DeviceQueue;
-use store::{Compressed, ReadRequest, StoreError};
+use store::{Compressed, ReadRequest};
 use types::UTime;
 
 use crate::batch::Batch;
@@ -91,7 +91,7 @@ impl Loading {
                 Err(stop) => return Err(stop),
             }
             std::mem::take(&mut self.batches).into_iter().for_each(|batch| show(store, batch));
-            store.fail(StoreError::Damaged("the store is opened to be read only".to_owned()));
+            store.only_read();
             return Ok(());
         }
         if !self.counted {

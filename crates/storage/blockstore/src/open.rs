@@ -119,6 +119,8 @@ pub struct Opener<Q: DeviceQueue> {
     log_apart: Option<bool>,
     /// The damage that was found, if the shard is opened in spite of it.
     damage: Option<Vec<String>>,
+    /// Nothing is to be written.
+    is_to_read: bool,
     /// See [`BlockStore::unread_superblocks`].
     unread_superblocks: Vec<u64>,
     /// See [`choice::Choice::lost`].
@@ -144,6 +146,7 @@ impl<Q: DeviceQueue> Opener<Q> {
             grows_to,
             log_apart,
             damage,
+            is_to_read: false,
             unread_superblocks,
             lost_superblock,
             step,
@@ -177,6 +180,12 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// now or later. Of the log it has what lies before a record that can't be read; what its records had is missing.
     pub fn in_spite_of_damage(self) -> Self {
         Self { damage: Some(Vec::new()), ..self }
+    }
+
+    /// Opens a shard whose device can't be written: it is refused where it is damaged, as ever, and what the log has is replayed in
+    /// memory alone. Nothing is written, now or later.
+    pub fn to_read(self) -> Self {
+        Self { is_to_read: true, ..self }
     }
 
     pub fn deadline(&self) -> Option<UTime> {
@@ -291,6 +300,10 @@ impl<Q: DeviceQueue> Opener<Q> {
         match std::mem::replace(&mut self.step, Step::Ended) {
             // Nothing is written to it.
             Step::Loaded(store) if store.damage.is_some() => return Ok(Some(*store)),
+            Step::Loaded(mut store) if self.is_to_read => {
+                store.only_read();
+                return Ok(Some(*store));
+            }
             Step::Loaded(mut store) => {
                 store.begin_seal(now)?;
                 self.step = Step::Seal(store);

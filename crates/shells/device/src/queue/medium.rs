@@ -38,7 +38,7 @@ impl Medium {
     pub fn open(device: &FileDevice, notes: &mut Vec<String>) -> std::result::Result<OpenMedium, OpenError> {
         let FileDevice { id, ref path, .. } = *device;
         let io = |error| OpenError::Io { device: id, path: path.clone(), error };
-        let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+        let mut file = OpenOptions::new().read(true).write(!device.read_only).open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         let is_block_device = metadata.file_type().is_block_device();
         if !is_block_device && !metadata.is_file() {
@@ -46,6 +46,7 @@ impl Medium {
         }
         let size_bytes = file.seek(SeekFrom::End(0)).map_err(io)?;
         let discards = match is_block_device {
+            _ if device.read_only => false,
             true => property(metadata.rdev(), "discard_max_bytes").is_some_and(|bytes| bytes > 0),
             // A hole behind the end changes nothing, and shows whether the file system makes holes.
             false => discard(&file, size_bytes, 4096).is_ok(),
@@ -121,8 +122,11 @@ fn open_cached(device: &FileDevice) -> io::Result<Device> {
         DeviceId::Wal | DeviceId::Db => DeviceRole::OsdMetadata,
     };
     let seed = device.debug.leak_seed.map(|seed| seed ^ ((device.id as u64) << 32));
-    let cached =
-        Device::open(&device.path, false, role, DeviceOptions { leak_seed: seed, ..device.debug.clone() })?;
+    let options = DeviceOptions { leak_seed: seed, ..device.debug.clone() };
+    let cached = match device.read_only {
+        true => Device::open_to_read(&device.path, role, options)?,
+        false => Device::open(&device.path, false, role, options)?,
+    };
     // A flush that failed while the device was open before may have left bytes in the cache that the disk has not.
     cached.drop_cached(0, 0);
     Ok(cached)
@@ -135,7 +139,8 @@ fn open_direct(device: &FileDevice, size_bytes: u64) -> std::result::Result<Dire
     }
     let flags = OFlags::DIRECT.bits() as i32;
     let open = || {
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&device.path);
+        let mut how = OpenOptions::new();
+        let opened = how.read(true).write(!device.read_only).custom_flags(flags).open(&device.path);
         opened.map_err(|e| format!("O_DIRECT is refused: {e}"))
     };
     let (file, ring_file) = (open()?, open()?);

@@ -46,6 +46,8 @@ pub struct FileDevice {
     pub block_bytes: u32,
     /// How many requests are worked on together, and the most threads that do.
     pub queue_depth: usize,
+    /// Whether it is only read: then it may be one that can't be written, and every write fails.
+    pub read_only: bool,
     /// A volatile cache and a power switch for tests. With either the page cache is used.
     pub debug: DeviceOptions,
 }
@@ -54,7 +56,8 @@ impl FileDevice {
     /// A device with blocks of 4 KiB and a depth of 16.
     pub fn new(id: DeviceId, path: &Path) -> Self {
         let (block_bytes, queue_depth) = (4096, 16);
-        Self { id, path: path.to_owned(), block_bytes, queue_depth, debug: DeviceOptions::default() }
+        let (read_only, debug) = (false, DeviceOptions::default());
+        Self { id, path: path.to_owned(), block_bytes, queue_depth, read_only, debug }
     }
 }
 

@@ -194,6 +194,30 @@ fn read_damaged(
 }
 
 #[test]
+fn a_store_on_a_device_that_can_not_be_written_is_read_whole() {
+    for in_order in [false, true] {
+        let (factory, disks, want, _) = filled(in_order);
+        let writes = disks.counts(DeviceId::Data).writes;
+        for _ in 0..2 {
+            let mut simulated = factory.open_to_read(&disks);
+            assert_eq!(check(&mut simulated), [""; 0], "it is checked whole");
+            let mut h = Harness::new(simulated, factory.properties());
+            for (n, want) in want.iter().enumerate() {
+                assert!(contents(&mut h, n as u32).as_ref() == Ok(want), "object {n} is what was written");
+            }
+            let refused = h.refused(|t| t.touch(pg(), &object(0)));
+            assert!(refused.to_string().contains("read only"), "{refused}");
+            let Simulated { store, .. } = h.take();
+            assert!(store.has_failed(), "it is not closed in order, with a write");
+            drop(store);
+            disks.close();
+        }
+        assert_eq!(disks.counts(DeviceId::Data).writes, writes, "nothing is written");
+        assert_eq!(noticed(&factory, &disks, &want, "opened to be written"), Noticed::Nothing);
+    }
+}
+
+#[test]
 fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     let (factory, disks, want, places) = filled(false);
     // What lies behind is noise, which the store has not touched.

@@ -158,6 +158,13 @@ impl Sim {
         Ok(Simulated { store, disks: disks.clone() })
     }
 
+    /// Opens a store that is not to be written.
+    pub fn open_to_read(&self, disks: &SimDisks) -> Simulated {
+        let opener = Opener::new(disks.open(), 0, self.options).map(Opener::to_read);
+        let store = opener.and_then(|opener| self.open_with(opener)).unwrap();
+        Simulated { store, disks: disks.clone() }
+    }
+
     fn open_with(&self, mut opener: Opener<SimQueue>) -> Result<BlockStore<SimQueue>, OpenError> {
         self.left_out.into_iter().for_each(|barrier| opener.leave_out(barrier));
         let mut now = UTime { sec: 2, nsec: 0 };
