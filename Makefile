@@ -52,11 +52,11 @@ unit: ## every test that needs no peer
 	  [ $$tests = 0 ] && [ $$simulated = 0 ]
 	@$(CARGO) test $(QUIET) --doc -p options
 
-sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
+sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace; KIND=trims: of snapshots and restarts
 ifdef SEED
-	@$(SIM) replay $(SEED) $(if $(OBJECT),--object $(OBJECT))
+	@$(SIM) replay $(SEED) $(if $(KIND),--kind $(KIND)) $(if $(OBJECT),--object $(OBJECT))
 else
-	@$(SIM) run $(if $(FROM),--from $(FROM)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(SIM) run $(if $(KIND),--kind $(KIND)) $(if $(FROM),--from $(FROM)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SECONDS),--seconds $(SECONDS))
 endif
 
 crash: ## power losses of the block store: SEEDS=n of them (from FROM=n), each with other options

@@ -6,7 +6,7 @@ use messages::OsdOpReply;
 use ops::{CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
 use telemetry::Stage;
-use types::{EVersion, Errno, GHObject, HObject, ReqId, SnapId, UTime};
+use types::{EVersion, Epoch, Errno, GHObject, HObject, ReqId, SnapId, UTime};
 
 use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 use crate::objects::{Loaded, ObjectSlot};
@@ -21,7 +21,8 @@ impl Pg {
     /// its PGs had reached, and goes on from there.
     pub(crate) fn next_version(&self) -> EVersion {
         let last = self.records.info.last_update;
-        EVersion::new(self.epoch().max(last.epoch), last.version + 1)
+        let least = if self.config.planted.is(Bug::VersionsFollowTheMap) { Epoch(0) } else { last.epoch };
+        EVersion::new(self.epoch().max(least), last.version + 1)
     }
 
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.

@@ -38,10 +38,12 @@ pub enum Bug {
     CopyLetsPass,
     /// What a client sent before it knew of a split runs in the PG that was split.
     RequestsOutliveSplits,
+    /// A change's version has the epoch of the map in force, though the last one's is of a later map.
+    VersionsFollowTheMap,
 }
 
 impl Bug {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -59,6 +61,7 @@ impl Bug {
         Self::BackoffLasts,
         Self::CopyLetsPass,
         Self::RequestsOutliveSplits,
+        Self::VersionsFollowTheMap,
     ];
 }
 

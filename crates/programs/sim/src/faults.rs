@@ -71,7 +71,7 @@ impl World {
     /// Usually short, sometimes long.
     fn some_while(&mut self) -> u64 {
         let most = [SECOND / 5, 3 * SECOND, 20 * SECOND][self.random(3) as usize];
-        self.random(most)
+        self.random(most.min(self.plan.fault_length))
     }
 
     fn inflict(&mut self, fault: Fault) {
@@ -81,6 +81,13 @@ impl World {
             Fault::KillOsd => {
                 let osd = self.some_osd();
                 self.end_and_restart(osd, Ending::Killed);
+            }
+            Fault::EndInMap => {
+                self.change_snaps();
+                let osd = self.some_osd();
+                let within = COMMAND_TIME + 1_000 * (self.plan.delay_us.end + self.plan.core_delay_us);
+                let pause = self.random(within);
+                self.after(pause, Happening::EndOsd(osd));
             }
             Fault::PowerLossOsd => {
                 let osd = self.some_osd();
@@ -201,6 +208,13 @@ impl World {
         let broken = self.random(commit);
         self.after(broken, Happening::BreakAll(osd));
         broken + self.random(commit + 4 * self.plan.delay_us.end * 1_000)
+    }
+
+    pub(crate) fn end_osd_in_map(&mut self, osd: i32) {
+        if !self.is_healing {
+            let ending = if self.one_in(2) { Ending::Killed } else { Ending::PowerLoss };
+            self.end_and_restart(osd, ending);
+        }
     }
 
     pub(crate) fn lose_power(&mut self, osd: i32) {
@@ -345,10 +359,13 @@ impl World {
     pub(crate) fn end_failures(&mut self) {
         for osd in 0..self.plan.osds {
             let process = self.osd(osd);
-            if !process.stores.iter().all(StoreHandle::all_have_failed) {
+            // PGs that were made since have not failed; what was split off them may have.
+            if !process.stores.iter().any(StoreHandle::has_failed) {
+                process.stores.iter().for_each(|store| store.fail_loads(false));
                 continue;
             }
-            if let Some(held) = process.budget_held().filter(|_| process.is_running()) {
+            let all = process.stores.iter().all(StoreHandle::all_have_failed);
+            if let Some(held) = process.budget_held().filter(|_| all && process.is_running()) {
                 self.fail(format!("of clients whose PGs have failed {held}"));
             }
             self.load_again(osd);

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sim::plan::Defect;
+use sim::plan::{Defect, PlanKind};
 use sim::{Counts, Failure, Plan, Report, Trace, run};
 
 const USAGE: &str = "\
 sim run [--from SEED] [--seeds N] [--seconds S] [--keep-going] [--bug NAME]\n                                                                 run seeds until N, or S seconds, are over
 sim bugs [--from SEED] [--seeds N] [--bug NAME]                  run N seeds with each planted defect: how many find it
-sim replay SEED [--trace FILE] [--object NAME]                   run one seed and write what happened";
+sim replay SEED [--trace FILE] [--object NAME]                   run one seed and write what happened
+Each with --kind any (as without it), or --kind trims for plans in which snapshots are trimmed all the time.";
 
 /// The command line.
 #[derive(Default)]
@@ -25,6 +26,7 @@ struct Args {
     seconds: Option<u64>,
     keep_going: bool,
     bug: Option<Defect>,
+    kind: PlanKind,
     trace: Option<String>,
     object: Option<String>,
 }
@@ -44,6 +46,10 @@ fn parse() -> Option<Args> {
             "--bug" => {
                 let name = words.next()?;
                 args.bug = Some(Defect::all().find(|(n, _)| *n == name)?.1);
+            }
+            "--kind" => {
+                let name = words.next()?;
+                args.kind = PlanKind::ALL.into_iter().find(|kind| kind.name() == name)?;
             }
             "--from" => args.from = words.next()?.parse().ok()?,
             "--seeds" => args.seeds = Some(words.next()?.parse().ok()?),
@@ -69,8 +75,8 @@ fn main() -> ExitCode {
 }
 
 /// Runs a seed; a panic is a failure too.
-fn play(seed: u64, defect: Option<Defect>, trace: Trace) -> Report {
-    let plan = Plan { defect, ..Plan::of(seed) };
+fn play(kind: PlanKind, seed: u64, defect: Option<Defect>, trace: Trace) -> Report {
+    let plan = Plan { defect, ..Plan::of_kind(kind, seed) };
     catch_unwind(AssertUnwindSafe(|| run(plan, trace))).unwrap_or_else(|_| Report {
         failure: Some(Failure("a panic; see above".into())),
         counts: Counts::default(),
@@ -87,8 +93,8 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    println!("{:#?}", Plan::of(seed));
-    let report = play(seed, args.bug, Trace::to(Box::new(file), args.object.clone()));
+    println!("{:#?}", Plan::of_kind(args.kind, seed));
+    let report = play(args.kind, seed, args.bug, Trace::to(Box::new(file), args.object.clone()));
     println!("seed {seed}: {:?}, trace hash {:016x}, written to {path}", report.counts, report.trace);
     match report.failure {
         Some(failure) => {
@@ -120,13 +126,17 @@ fn play_seeds(args: &Args, started: Instant) -> Tally {
         while !over() {
             let number = next.fetch_add(1, Relaxed);
             let Some(seed) = args.from.checked_add(number).filter(|_| number < seeds) else { break };
-            let report = play(seed, args.bug, Trace::default());
+            let report = play(args.kind, seed, args.bug, Trace::default());
             let Ok(mut tally) = tally.lock() else { break };
             tally.done += 1;
             add(&mut tally.sum, &report.counts);
             if let Some(failure) = report.failure {
                 let first = failure.0.lines().next().unwrap_or_default();
-                println!("seed {seed} FAILED: {first}\n  replay it: make sim SEED={seed}");
+                let kind = match args.kind {
+                    PlanKind::Any => String::new(),
+                    kind => format!(" KIND={}", kind.name()),
+                };
+                println!("seed {seed} FAILED: {first}\n  replay it: make sim SEED={seed}{kind}");
                 tally.failed.push(seed);
             }
         }
@@ -166,7 +176,7 @@ fn run_bugs(args: &Args) -> ExitCode {
     println!("defect, seeds of {seeds} that find it, the first, seconds");
     for (name, defect) in Defect::all().filter(|(_, defect)| args.bug.is_none_or(|bug| bug == *defect)) {
         let started = Instant::now();
-        let finds = |seed: &u64| play(*seed, Some(defect), Trace::default()).failure.is_some();
+        let finds = |seed: &u64| play(args.kind, *seed, Some(defect), Trace::default()).failure.is_some();
         let found: Vec<u64> = (args.from..args.from.saturating_add(seeds)).filter(finds).collect();
         let first = found.first().map_or("-".into(), u64::to_string);
         println!("{name}, {}, {first}, {:.1}", found.len(), started.elapsed().as_secs_f64());

@@ -47,9 +47,12 @@ pub enum Fault {
     FailPgs,
     /// The monitor marks an OSD out, and in again after a while: its PGs are another's meanwhile.
     MarkOut,
+    /// An OSD's process ends while it takes a map in which a snapshot has come or gone, and is started again.
+    EndInMap,
 }
 
 impl Fault {
+    /// Those of plans of every kind.
     pub const ALL: [Self; 20] = [
         Self::Reset,
         Self::Partition,
@@ -168,6 +171,27 @@ impl Defect {
     }
 }
 
+/// A kind of plans. Each has a plan for every seed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum PlanKind {
+    /// Some of everything.
+    #[default]
+    Any,
+    /// PGs trim snapshots while their OSDs are started again.
+    Trims,
+}
+
+impl PlanKind {
+    pub const ALL: [Self; 2] = [Self::Any, Self::Trims];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Trims => "trims",
+        }
+    }
+}
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -192,11 +216,15 @@ pub struct Plan {
     /// Whether clients list the pool.
     pub listings: bool,
     pub snaps: SnapKind,
+    /// Snapshots that there are at once, at most.
+    pub snaps_max: usize,
     /// Mean time between two changes of the snapshots, nanoseconds.
     pub snap_interval: u64,
     pub faults: Vec<Fault>,
     /// Mean time between two faults, nanoseconds.
     pub fault_interval: u64,
+    /// How long a fault lasts at most, nanoseconds.
+    pub fault_length: u64,
     /// The safety phase's length, nanoseconds; operations begin in it.
     pub length: u64,
     /// How long a message takes, microseconds.
@@ -241,9 +269,11 @@ impl Plan {
             notes: pick(&[0, 0, 1, 2]) as usize,
             copies: false,
             listings: false,
+            snaps_max: 4,
             snap_interval: pick(&[1, 4]) * SECOND,
             faults: Vec::new(),
             fault_interval: pick(&[1, 3, 10]) * SECOND,
+            fault_length: 20 * SECOND,
             length: pick(&[20, 40, 80]) * SECOND,
             delay_us: pick(&[5, 50])..delay_max,
             commit_us: 50..commit_max,
@@ -309,6 +339,70 @@ impl Plan {
             plan.faults.push(Fault::MarkOut);
         }
         plan
+    }
+
+    /// The plan of a seed among those of one kind.
+    pub fn of_kind(kind: PlanKind, seed: u64) -> Self {
+        match kind {
+            PlanKind::Any => Self::of(seed),
+            PlanKind::Trims => Self::of(seed).with_trims(),
+        }
+    }
+
+    /// Makes snapshots come and go so fast that PGs trim all the time, while OSDs are started again and maps move PGs. What
+    /// it draws is of a stream of its own: the other plans stay what they are.
+    fn with_trims(mut self) -> Self {
+        let mut rng = SplitMix64::new(self.seed ^ 0x7219_5a4d);
+        let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
+        self.snaps = [SnapKind::Pool, SnapKind::Own][pick(&[0, 1]) as usize];
+        // See `of`.
+        self.copies &= self.snaps != SnapKind::Own;
+        (self.snaps_max, self.snap_interval) = (pick(&[3, 6]) as usize, pick(&[50, 200, 600]) * MS);
+        (self.pgs, self.objects) = (pick(&[2, 4, 8]) as u32, pick(&[4, 8, 12]) as usize);
+        (self.think, self.window) = (pick(&[5, 20, 50]) * MS, pick(&[2, 4]) as usize);
+        (self.images, self.notes) = (pick(&[0, 0, 0, 1]) as usize, pick(&[0, 0, 0, 1]) as usize);
+        // The stores of several shards are not equally far when an OSD ends.
+        let (gates, shards) = CORES[pick(&[0, 1, 1, 3, 3, 4, 5, 5]) as usize];
+        (self.gates, self.shards) = (gates.to_vec(), shards.to_vec());
+        (self.core_delay_us, self.commit_us.end) =
+            (pick(&[500, 50_000, 200_000]), pick(&[3_000, 30_000, 300_000]));
+        // Clones need room; that stores refuse data is a fault of its own.
+        (self.blocks_max, self.store_bytes) = (self.blocks_max.min(40), LARGE_STORE);
+        if let Some(disks) = &mut self.disks {
+            disks.spare_bytes = 0;
+            self.store_bytes = DISK_BYTES * shards.len() as u64;
+        }
+        let may_refuse = self.disks.is_none();
+        let others = [
+            Fault::PowerLossAll,
+            Fault::StopOsd,
+            Fault::MarkDown,
+            Fault::MarkOut,
+            Fault::RaisePgs,
+            Fault::StoreFails,
+            Fault::Reset,
+            Fault::KillMon,
+            Fault::FailPgs,
+            Fault::CutLinks,
+            Fault::RefuseSpace,
+        ];
+        let others = others.into_iter().filter(|fault| may_refuse || *fault != Fault::RefuseSpace);
+        self.faults = others.filter(|_| pick(&[0, 0, 0, 1]) == 1).collect();
+        let restart = [Fault::KillOsd, Fault::PowerLossOsd][pick(&[0, 1]) as usize];
+        self.faults.extend([restart, Fault::EndInMap, Fault::EndInMap]);
+        (self.fault_interval, self.fault_length) =
+            (pick(&[500, 1_500, 4_000]) * MS, pick(&[1, 1, 5]) * SECOND);
+        self.length = pick(&[15, 30]) * SECOND;
+        match pick(&[0, 1, 2]) {
+            0 => {}
+            // A snapshot is not trimmed yet when the next maps come.
+            1 => self.options.push(("osd_snap_trim_sleep", "0.05")),
+            _ => self.options.push(("osd_snap_trim_sleep", "0.4")),
+        }
+        if pick(&[0, 1]) == 0 {
+            self.options.push(("osd_pg_max_concurrent_snap_trims", "1"));
+        }
+        self
     }
 
     /// Puts the OSDs' stores on disks that become full, with changes so large that they need all that is free.

@@ -14,9 +14,6 @@ use crate::plan::{SECOND, SnapKind};
 use crate::store_handle::StoreHandle;
 use crate::world::{Happening, World};
 
-/// Snapshots that there are at once, at most.
-const SNAPS_MAX: usize = 4;
-
 /// The snapshots that clients know of.
 #[derive(Default)]
 pub struct Snaps {
@@ -45,17 +42,22 @@ impl Snaps {
 }
 
 impl World {
-    /// Makes or removes a snapshot, and sets the time of the next turn.
+    /// A snapshot is made or removed, and the next turn is due.
     pub(crate) fn snap_turn(&mut self) {
         if self.is_healing {
             return;
         }
         let pause = self.random(2 * self.plan.snap_interval);
         self.after(pause, Happening::SnapTurn);
+        self.change_snaps();
+    }
+
+    /// Makes or removes a snapshot.
+    pub(crate) fn change_snaps(&mut self) {
         let Some(pool) = self.pool.filter(|_| !self.snaps.is_busy) else { return };
         self.snaps.is_busy = true;
         let count = self.snaps.live.len();
-        let makes = count == 0 || (count < SNAPS_MAX && self.random(5) < 3);
+        let makes = count == 0 || (count < self.plan.snaps_max && self.random(5) < 3);
         let pool_op = |op, snap| {
             let (pool, snapid, crush_rule) = (pool.0 as u32, SnapId(snap), -1);
             let (tid, paxos, fsid, auid, name) = Default::default();

@@ -44,6 +44,8 @@ struct Loading {
     reads: BTreeSet<Token>,
     /// Whether a PG was made since: it has not failed.
     made: bool,
+    /// Whether a PG has failed.
+    failed: bool,
 }
 
 impl StoreHandle {
@@ -84,7 +86,7 @@ impl StoreHandle {
     /// Its OSD's process ends.
     pub fn end(&self, now: UTime, ending: Ending) {
         let mut loading = self.loading.borrow_mut();
-        (loading.made, loading.reads) = (false, BTreeSet::new());
+        *loading = Loading { fails: loading.fails, ..Loading::default() };
         match &mut *self.store.borrow_mut() {
             Kind::Memory(store) => {
                 let ended = store.take().map(|store| match ending {
@@ -136,6 +138,11 @@ impl StoreHandle {
 
     pub fn fails_loads(&self) -> bool {
         self.loading.borrow().fails
+    }
+
+    /// Whether a PG in the store has failed to load.
+    pub fn has_failed(&self) -> bool {
+        self.loading.borrow().failed
     }
 
     /// Whether every PG in the store has failed to load.
@@ -266,6 +273,7 @@ impl ObjectStore for StoreHandle {
             if let Completion::Read { token, result } = completion
                 && loading.reads.remove(token)
             {
+                loading.failed = true;
                 *result = Err(StoreError::Damaged("the simulator lets no PG be loaded".into()));
             }
         }

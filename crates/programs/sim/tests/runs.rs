@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pg::Bug;
-use sim::plan::{Defect, Disks, Fault, LARGE_STORE, SnapKind};
+use sim::plan::{Defect, Disks, Fault, LARGE_STORE, PlanKind, SnapKind};
 use sim::{Plan, Trace, run};
 
 /// Nanoseconds between a client's operations: little, so that a short run has many.
@@ -125,6 +125,15 @@ fn a_clone_that_is_trimmed_too_early_is_noticed() {
         // So few changes that a clone is of several snapshots.
         (plan.objects, plan.think) = (8, 10 * THINK);
     }));
+}
+
+#[test]
+fn runs_in_which_snapshots_are_trimmed_all_the_time_end_well() {
+    for seed in 1..=6 {
+        let report = run(Plan::of_kind(PlanKind::Trims, seed), Trace::default());
+        assert_eq!(report.failure, None, "seed {seed}");
+        assert!(report.counts.by_fault.contains_key(&Fault::EndInMap), "{:?}", report.counts);
+    }
 }
 
 #[test]
