@@ -426,6 +426,44 @@ def test_pgs_are_saved_from_a_store_whose_log_is_damaged(t):
     equal(contents(t, client), before, "what clients read of the saved PGs")
 
 
+def test_an_import_brings_back_nothing_of_snapshots_that_were_purged_meanwhile(t):
+    cluster, client, _, pgs = with_pgs(t)
+    osd = ("--osd", "1")
+    loligo(cluster, "start", cluster.dir, *osd)
+    both_up(client)
+    write_again(t, client)
+    client.rados("-p", POOL, "mksnap", "stays")
+    write_again(t, client)
+    loligo(cluster, "stop", cluster.dir, *osd)
+    with_clones = objects_of(cluster, 1)
+    for pg in pgs:
+        loligo(cluster, "store", "export", cluster.dir, *osd, "--pg", pg, "--file", t.path(f"pg-{pg}"))
+    loligo(cluster, "start", cluster.dir, *osd)
+    both_up(client)
+    client.rados("-p", POOL, "rmsnap", "before")
+    until(lambda: client.ceph_json("osd", "dump")["removed_snaps_queue"] == [], "the snapshot is purged", 60)
+    loligo(cluster, "stop", cluster.dir, *osd)
+    trimmed = objects_of(cluster, 1)
+    expect(sum(trimmed.values()) < sum(with_clones.values()), f"{with_clones} objects, then {trimmed}")
+    for pg in pgs:
+        loligo(cluster, "store", "remove", cluster.dir, *osd, "--pg", pg, "--yes-i-really-mean-it")
+        loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pg}"))
+    equal(objects_of(cluster, 1), with_clones, "objects after the imports")
+    loligo(cluster, "start", cluster.dir, *osd)
+    both_up(client)
+
+    def clones():
+        listed = [client.rados("-p", POOL, "listsnaps", f"o{n}", "-f", "json").json()["clones"] for n in range(12)]
+        return {tuple(s["id"] for s in clone["snapshots"]) for clones in listed for clone in clones}
+    until(lambda: clones() == {(), (2,)}, "no clone is left of the snapshot that was purged", 30)
+    loligo(cluster, "stop", cluster.dir, *osd)
+    equal(objects_of(cluster, 1), trimmed, "objects once they are trimmed again")
+    loligo(cluster, "start", cluster.dir, *osd)
+    both_up(client)
+    # What comes back while the OSD runs is found by a command, or in the interval of deep scrubs.
+    client.ceph("tell", "osd.1", "scrub_purged_snaps")
+
+
 def test_a_store_grows_with_its_file(t):
     cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
     client = t.client(cluster)

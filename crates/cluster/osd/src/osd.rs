@@ -208,6 +208,7 @@ impl Osd {
                 for shard in &mut self.shards {
                     shard.go_on(now, out);
                     shard.collect_stats(now, out);
+                    shard.tell_purged(now, out);
                 }
                 if let Some(control) = &mut self.control {
                     control.go_on_creating(out);

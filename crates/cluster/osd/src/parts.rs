@@ -16,7 +16,7 @@ use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
 use telemetry::Average;
-use types::{EntityAddrVec, Epoch, OsdId, PgId, SpgId, UTime};
+use types::{EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, SpgId, UTime};
 
 use crate::control::{CopyId, MapStep};
 use crate::gate::ThrottleLimits;
@@ -353,6 +353,8 @@ pub(crate) enum ToShard {
     AbortScrub {
         pgid: SpgId,
     },
+    /// The snapshots that were ever purged, for the PGs of their pools.
+    Purged(Arc<BTreeMap<PoolId, IntervalSet>>),
     /// See [`ToControl::Report`].
     Report {
         id: u64,

@@ -9,7 +9,7 @@ use messages::{OsdOp, OsdOpReply, PgInfoReply, PgQuestion, WatchNotify};
 use ops::{CopySource, FullKind};
 use store::{Left, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
-use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, SpgId};
+use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, IntervalSet, OsdId, SnapContext, SpgId};
 
 /// A client's request as the OSD hands it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,6 +83,8 @@ pub enum PgEvent {
     ClientOp(ClientOp),
     /// A newer map.
     AdvanceMap(Box<MapView>),
+    /// The snapshots of the PG's pool that were ever purged. What the PG still has of them is trimmed.
+    Purged(Box<IntervalSet>),
     /// A read is done.
     ReadDone {
         /// The read's token.

@@ -164,7 +164,7 @@ impl Pg {
         stats.last_clean_scrub_stamp = self.records.info.history.last_clean_scrub_stamp;
         stats.last_epoch_clean = self.records.info.history.last_epoch_clean;
         stats.avail_no_missing.clear();
-        stats.snaptrimq_len = self.trim.queue.size().min(u32::MAX.into()) as u32;
+        stats.snaptrimq_len = self.trims_to_do().min(u32::MAX.into()) as u32;
         stats.purged_snaps = self.purged_of_queue();
         stats.stats.sum.num_rd += self.reads_to_count.num_rd;
         stats.stats.sum.num_rd_kb += self.reads_to_count.num_rd_kb;

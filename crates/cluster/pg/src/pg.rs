@@ -314,6 +314,7 @@ impl Pg {
                 self.on_scrub_tick();
                 self.on_others_tick(out);
             }
+            (PgEvent::Purged(snaps), _) => self.on_purged(&snaps, out),
             (PgEvent::AbortScrub, _) => self.on_scrub_abort(out),
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),

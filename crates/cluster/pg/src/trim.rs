@@ -3,7 +3,11 @@
 //! The snapshots come from the map's queue, the objects from the index ([`crate::snap_index`]). When a snapshot has none
 //! left it is purged: the PG says so in its reports, until the map's queue no longer has it, and for longer in its info. A
 //! request may have been under way since before the removal, and still name the snapshot: a clone for it would stay.
-//! (Ceph forgets with the map's queue, and looks for such clones in its scrub of purged snapshots.)
+//! (Ceph forgets with the map's queue.)
+//!
+//! Clones of snapshots that were purged may come back all the same: a PG is imported that was exported before. So the OSD
+//! tells its PGs now and then all that was ever purged ([`PgEvent::Purged`](crate::PgEvent::Purged)), and what the index
+//! has of these snapshots is trimmed as if their removal had just begun. (Ceph's scrub of purged snapshots does the same.)
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -19,6 +23,7 @@ use crate::finish::clone_of;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, ReadFor};
+use crate::phase::Phase;
 use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg, snap_index};
 
 /// Bytes of the index that are read at once.
@@ -34,8 +39,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// What the PG is at with its removed snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
-    /// Snapshots whose removal has begun, without those that are purged.
+    /// Snapshots whose removal has begun, without those that are purged; and `again`.
     pub queue: IntervalSet,
+    /// Snapshots that every PG has purged, of which this one is to look for clones once more.
+    again: IntervalSet,
     step: Step,
 }
 
@@ -102,7 +109,27 @@ impl Pg {
     pub(crate) fn update_snap_queue(&mut self) {
         let mut queue = self.removed_snaps();
         queue.subtract(&self.records.info.purged_snaps);
+        queue.union(&self.trim.again);
         self.trim.queue = queue;
+    }
+
+    /// These snapshots were purged by every PG: what is here of them all the same is trimmed. A PG that another OSD leads leaves
+    /// that to it.
+    pub(crate) fn on_purged(&mut self, purged: &IntervalSet, out: &mut Out<'_>) {
+        match self.phase {
+            Phase::Loading | Phase::Splitting | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => {}
+            Phase::Nonprimary | Phase::Removing | Phase::Failed => return,
+        }
+        self.trim.again.union(purged);
+        self.trim.queue.union(purged);
+        self.trim_on(out);
+    }
+
+    /// How many snapshots are to be trimmed: not those that were before.
+    pub(crate) fn trims_to_do(&self) -> u64 {
+        let mut queue = self.trim.queue.clone();
+        queue.subtract(&self.trim.again);
+        queue.size()
     }
 
     /// What the PG has purged of the map's queue.
@@ -197,7 +224,10 @@ impl Pg {
         purged.intersect(&self.trim.queue);
         if !purged.is_empty() {
             self.trim.queue.subtract(&purged);
-            self.note_purged(&purged);
+            let mut new = purged.clone();
+            new.subtract(&self.trim.again);
+            self.trim.again.subtract(&purged);
+            self.note_purged(&new);
         }
         if first != snap {
             self.trim.step = Step::Idle;
@@ -261,8 +291,11 @@ impl Pg {
         let (snap, now, first) = (*snap, self.now, self.next_version());
         let removed = self.map.as_ref().and_then(|m| m.osdmap.removed_snaps_queue.get(&self.id.pg.pool));
         let takes_all = self.config.planted.is(Bug::TrimTakesAll);
-        let is_removed =
-            |id: &SnapId| takes_all || *id == snap || removed.is_some_and(|removed| removed.contains(id.0));
+        let again = &self.trim.again;
+        let is_removed = |id: &SnapId| {
+            let is_removed = removed.is_some_and(|removed| removed.contains(id.0));
+            takes_all || *id == snap || is_removed || again.contains(id.0)
+        };
         let Some(object) = self.objects.get_mut(slot) else {
             return self.broken("a clone is trimmed of an object without a context", out);
         };

@@ -64,7 +64,10 @@ impl Control {
         match self.state {
             OsdPhase::Preboot => self.ask_version(&mut effects),
             OsdPhase::Booting => self.send_boot(now, out),
-            OsdPhase::Active => self.report_all(now, out),
+            OsdPhase::Active => {
+                self.report_all(now, out);
+                self.ask_purged(out);
+            }
             OsdPhase::Initializing | OsdPhase::Stopping | OsdPhase::Stopped => {}
         }
         self.perform_mon(now, effects, out);
@@ -222,6 +225,7 @@ impl Control {
         self.log(LogLevel::Info, format!("active since map {}", self.up_epoch), out);
         out.push(OsdEffect::Active);
         self.report_all(now, out);
+        self.begin_purged(now, out);
     }
 
     /// The map shows this OSD down, or another instance in its place, although it runs: boot again. A later map than this one has to

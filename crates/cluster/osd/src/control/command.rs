@@ -126,6 +126,11 @@ const COMMANDS: &[Signature] = &[
         &[("pgid", "CephPgid", false, false)],
         "end the scrub of a placement group, and take back what operators want of it",
     ),
+    (
+        &["scrub_purged_snaps"],
+        &[],
+        "ask the monitor which snapshots were ever purged, and trim what is left of them",
+    ),
     (&["send_beacon"], &[], "tell the monitor at once that the OSD is alive"),
     (&["set_recovery_delay"], &[("utime", "CephString", false, false)], "not supported"),
     (&["smart"], &[("devid", "CephString", false, false)], "not supported"),

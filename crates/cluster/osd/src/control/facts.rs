@@ -60,6 +60,10 @@ impl Control {
                 self.beacon_wanted(now);
                 Value::String(String::new())
             }
+            "scrub_purged_snaps" => {
+                self.want_purged(now, out);
+                Value::String(String::new())
+            }
             "cluster_log" => {
                 let text = args.get("message").map(words).unwrap_or_default();
                 if text.is_empty() {

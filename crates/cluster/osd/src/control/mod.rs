@@ -20,6 +20,7 @@ mod peers;
 mod pg_create;
 mod pg_infos;
 mod pg_table;
+mod purged;
 mod report;
 mod scrub_times;
 mod scrubs;
@@ -48,6 +49,7 @@ use map_reader::MapReader;
 use pg_create::PendingCreates;
 use pg_infos::PgInfos;
 use pg_table::PgTable;
+use purged::PurgedSnaps;
 use report::OsdReport;
 use scrubs::Scrubs;
 use superblock::new_superblock;
@@ -165,6 +167,7 @@ pub(crate) struct Control {
     copies: Copies,
     pg_infos: PgInfos,
     scrubs: Scrubs,
+    purged: PurgedSnaps,
     surroundings: Surroundings,
     /// Messages of maps, and the epochs in them.
     map_messages: u64,
@@ -220,6 +223,7 @@ impl Control {
             copies: Copies::default(),
             pg_infos: PgInfos::default(),
             scrubs: Scrubs::default(),
+            purged: PurgedSnaps::default(),
             surroundings: Surroundings::default(),
             map_messages: 0,
             map_epochs: 0,
@@ -258,6 +262,7 @@ impl Control {
             self.copies.deadline(),
             self.pg_infos.deadline(),
             self.scrubs_deadline(),
+            self.purged_deadline(),
         ];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
@@ -364,6 +369,7 @@ impl Control {
         self.copies_tick(now, out);
         self.pg_infos_tick(now, out);
         self.scrubs_tick(now, out);
+        self.purged_tick(now, out);
     }
 
     pub(crate) fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {

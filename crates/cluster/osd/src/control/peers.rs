@@ -45,6 +45,7 @@ impl Control {
             Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),
             Message::Config(m) => self.handle_config(m.config, out),
             Message::OsdScrub2(m) => self.on_scrub_message(now, &m, out),
+            Message::MonGetPurgedSnapsReply(m) => self.on_purged(now, m, out),
             Message::MonMap(_)
             | Message::PgStatsAck(_)
             | Message::LogAck(_)

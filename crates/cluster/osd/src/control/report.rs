@@ -144,7 +144,7 @@ impl Control {
             paxos: Paxos::at(epoch.0.into()),
             pgs,
             min_last_epoch_clean,
-            last_purged_snaps_scrub: UTime::default(),
+            last_purged_snaps_scrub: self.purged.told,
             osd_beacon_report_interval: interval.as_secs() as i32,
         };
         self.report.beacon_due = Some(now.after(interval));

@@ -63,7 +63,7 @@ impl Shard {
 
     /// Whether there is more to do of a map, or of a report.
     pub(crate) fn has_work(&self) -> bool {
-        (self.advance.is_some() && !self.advance_waits) || self.collecting.is_some()
+        (self.advance.is_some() && !self.advance_waits) || self.collecting.is_some() || self.telling.is_some()
     }
 
     /// Goes on with the map that the PGs are being taken to, as far as this event may.

@@ -6,6 +6,7 @@ mod effects;
 mod op_queue;
 mod pg_set;
 pub(crate) mod pg_view;
+mod purged;
 mod space;
 mod stats;
 mod timers;
@@ -30,6 +31,7 @@ use op_queue::{OpQueue, QueuedOp};
 use pg_set::PgSet;
 pub(crate) use pg_set::{PgSlot, PgStatus};
 use pg_view::{Mapping, ancestors};
+use purged::Telling;
 pub(crate) use space::full_state;
 use space::{Room, SpaceBudget};
 use stats::Collecting;
@@ -118,6 +120,8 @@ pub(crate) struct Shard {
     effects: Vec<PgEffect>,
     /// A report on all PGs that is under way.
     collecting: Option<Collecting>,
+    /// What PGs are being told of purged snapshots.
+    telling: Option<Telling>,
     tracker: Tracker,
     compression: compression::Told,
 }
@@ -148,6 +152,7 @@ impl Shard {
             evict_hand: 0,
             effects: Vec::new(),
             collecting: None,
+            telling: None,
             tracker: Tracker::default(),
             compression: compression::Told::default(),
         }
@@ -222,6 +227,10 @@ impl Shard {
             ToShard::CollectStats { epoch } => {
                 self.collecting = Some(Collecting { epoch, next: 0 });
                 self.collect_stats(now, out);
+            }
+            ToShard::Purged(snaps) => {
+                self.telling = Some(Telling { snaps, next: 0 });
+                self.tell_purged(now, out);
             }
             ToShard::Report { id, what } => {
                 let report = Box::new(self.report(now, what));

@@ -13,6 +13,7 @@ mod life;
 mod log_length;
 mod maps;
 mod pg_infos;
+mod purged;
 mod reads;
 mod refused;
 mod scrub;

@@ -9,7 +9,7 @@ use encoding::{Decode, Decoder};
 use maps::MapFlags;
 use messages::{Op, OpArgs, OpCode, OsdOpReply, PgState};
 use ops::{ObjectInfo, SnapSet};
-use pg::{EntryKind, PgConfig};
+use pg::{EntryKind, PgConfig, PgEvent};
 use types::{Epoch, Errno, HObject, IntervalSet, SnapId, SplitMix64};
 
 fn rollback(snap: u64) -> Op {
@@ -264,6 +264,48 @@ fn trimming_goes_on_in_a_map_that_is_older_than_the_last_change() {
     assert!(Epoch(rig.epoch) < last.epoch);
     let now = rig.pg.info();
     assert!(now.last_update > last && now.stats.stats.sum.num_object_clones == 0, "{now:?}");
+}
+
+/// An import brings back what was trimmed since the export, and no map's queue has the snapshots any more.
+#[test]
+fn clones_of_snapshots_that_were_purged_long_ago_are_trimmed_when_the_pg_hears_of_it() {
+    let mut rig = Rig::new();
+    for oid in ["a", "b"] {
+        rig.ask(oid, vec![write_full(b"one")]);
+        for (data, snaps) in [(b"two", &[2][..]), (b"six", &[6, 5, 4, 2]), (b"ten", &[9, 6, 5, 4, 2])] {
+            let op = with_snaps(&mut rig, oid, vec![write_full(data)], snaps);
+            rig.ask_message(op);
+        }
+    }
+    rig.remove_snaps(&[9]);
+    rig.settle();
+    let mut purged = IntervalSet::range(4, 1);
+    purged.insert(6, 3);
+    rig.event(PgEvent::Purged(Box::new(purged)));
+    rig.settle();
+    let key = |snap: u64| format!("snap_{snap:016x}").into_bytes();
+    let kept: Vec<_> = rig.dump(0).index.iter().map(|name| name.as_bytes()[..21].to_vec()).collect();
+    assert_eq!(kept, [key(2), key(2), key(5), key(5)]);
+    let stats = rig.pg.stats();
+    assert_eq!((stats.snaptrimq_len, stats.stats.sum.num_object_clones), (0, 4));
+    assert!(!rig.pg.state().has(PgState::SNAPTRIM));
+    // What was purged long ago takes no place of what the map's queue has.
+    assert_eq!(rig.pg.info().purged_snaps.ranges(), [(9, 1)]);
+    rig.crash();
+    assert_eq!(rig.pg.stats().stats.sum.num_object_clones, 4);
+}
+
+#[test]
+fn a_pg_that_another_osd_leads_trims_nothing_of_what_was_purged() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"one")]);
+    let op = with_snaps(&mut rig, "a", vec![write_full(b"two")], &[1]);
+    rig.ask_message(op);
+    rig.epoch += 1;
+    rig.advance(rig.epoch, &[1]);
+    rig.event(PgEvent::Purged(Box::new(IntervalSet::range(1, 1))));
+    rig.settle();
+    assert_eq!(rig.pg.stats().stats.sum.num_object_clones, 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use encoding::Encode;
 use maps::{Incremental, NewCluster, OsdMap, PgPool, PoolFlags, Publication, publish};
 use messages::osd_op::OsdFlags;
 use messages::{
-    Blob, Config, Message, MgrMap, MonGetVersionReply, MonMap, Op, OpArgs, OpCode, OsdOp, OsdOpReply,
-    OsdPgCreate2, PastIntervals, PgHistory, PgStats,
+    Blob, Config, Message, MgrMap, MonGetPurgedSnapsReply, MonGetVersionReply, MonMap, Op, OpArgs, OpCode,
+    OsdOp, OsdOpReply, OsdPgCreate2, PastIntervals, PgHistory, PgStats,
 };
 use options::Values;
 use osd::{
@@ -20,8 +20,8 @@ use store::{
     ReadRequest, Step, StoreError, StoreShard, Token,
 };
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name,
-    ObjectLocator, OsdId, PgId, PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, IntervalSet,
+    Name, ObjectLocator, OsdId, PgId, PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -48,6 +48,10 @@ pub struct Mon {
     pub chunk: usize,
     /// Maps before this one are forgotten; 0 for none.
     pub trimmed: u32,
+    /// What its epochs purged. An answer has one of them.
+    pub purged: BTreeMap<Epoch, BTreeMap<PoolId, IntervalSet>>,
+    /// Whether a question for that has no answer.
+    pub holds_purged: bool,
 }
 
 impl Mon {
@@ -460,6 +464,19 @@ impl World {
                     maps: kept.take(self.mon.chunk).map(full).collect(),
                     cluster_osdmap_trim_lower_bound: Epoch(1),
                     newest_map: newest,
+                    ..Default::default()
+                });
+            }
+            Message::MonGetPurgedSnaps(_) if self.mon.holds_purged => {}
+            Message::MonGetPurgedSnaps(m) => {
+                let mut found = self.mon.purged.range(m.start.next()..=m.last);
+                let first = found.next().map(|(epoch, purged)| (*epoch, purged.clone()));
+                let last =
+                    if found.next().is_some() { first.as_ref().map(|(epoch, _)| *epoch) } else { None };
+                self.mon_says(MonGetPurgedSnapsReply {
+                    start: m.start,
+                    last: last.unwrap_or(m.last),
+                    purged_snaps: first.into_iter().collect(),
                     ..Default::default()
                 });
             }
