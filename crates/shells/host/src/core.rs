@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use messages::Message;
 use messenger::{
@@ -32,6 +32,8 @@ use crate::store_events::StoreEvents;
 use runtime::Clock;
 
 /// How long to wait when a connection cannot be accepted.
+/// While it fails again and again.
+const ACCEPT_WARNED_EVERY: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A burst of events that takes as long is worth a line in the log.
@@ -398,6 +400,7 @@ impl Core {
         gates: Vec<CoreId>,
     ) {
         let mut gates = gates.into_iter().cycle();
+        let mut warned: Option<Instant> = None;
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
@@ -409,7 +412,10 @@ impl Core {
                 }
                 Err(error) => {
                     // Usually out of files: other connections must end first.
-                    tracing::warn!("{}: accept: {error}", endpoint.daemon);
+                    if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNED_EVERY) {
+                        warned = Some(Instant::now());
+                        tracing::warn!("{}: accept: {error}; new connections wait", endpoint.daemon);
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }

@@ -40,7 +40,8 @@ pub(crate) fn memory_limits(osds: u32) -> MemoryLimits {
 }
 
 fn limits_of(memory_bytes: u64, osds: u32) -> MemoryLimits {
-    let share = memory_bytes / MEMORY_PART / u64::from(osds.max(1)) >> 20 << 20;
+    let share = memory_bytes / MEMORY_PART / u64::from(osds.max(1));
+    let share = share >> 20 << 20;
     MemoryLimits {
         target: share.clamp(TARGET_MIN, TARGET_MAX),
         messages: share.clamp(MESSAGES_MIN, MESSAGES_MAX),
