@@ -51,6 +51,8 @@ pub struct Checker {
     pub(crate) metadata_bytes: u64,
     /// What is compressed, by what objects map.
     pub(crate) packed: BTreeMap<PoolId, Compressed>,
+    /// Keys of infos and logs of collections that are not there.
+    pub(crate) strays: Vec<Key>,
     /// Whether something could not be read: it may be all that maps a block, or that an object is there.
     pub(crate) is_partial: bool,
     problems: Vec<String>,
@@ -176,7 +178,10 @@ impl Checker {
                 }
                 decode_counted(value).map(|_| ())
             }
-            table::INFO | table::LOG => Ok(()),
+            table::INFO | table::LOG => {
+                self.look_at_note(key);
+                Ok(())
+            }
             other => {
                 self.problems.push(format!("key {key:02x?} is of no table ({other})"));
                 Ok(())
@@ -185,6 +190,24 @@ impl Checker {
         if let Err(error) = decoded {
             self.is_partial = true;
             self.problems.push(format!("the value of key {key:02x?}: {error}"));
+        }
+    }
+
+    /// An info or a part of a log. Every collection's key comes before those.
+    fn look_at_note(&mut self, key: &[u8]) {
+        let id = keys::collection_of(&key[1..]);
+        let is_there = |id| self.collections.contains_key(&keys::collection_key(id));
+        // Its collection may be among what can't be read.
+        if self.is_partial || id.is_some_and(is_there) {
+            return;
+        }
+        self.strays.push(Key::from_slice(key));
+        let what = if key[0] == table::LOG { "a log" } else { "an info" };
+        let whose = id.map_or_else(|| format!("key {key:02x?} names none"), |id| id.to_string());
+        let problem = format!("there is {what} of a collection that is not there: {whose}");
+        // A log has many keys.
+        if self.problems.last() != Some(&problem) {
+            self.problems.push(problem);
         }
     }
 

@@ -75,6 +75,9 @@ impl Checker {
         for number in self.ownerless() {
             context.put(dead_key(number), Dead::All.encode())?;
         }
+        for stray in &self.strays {
+            context.delete(stray.clone())?;
+        }
         self.change_counts(context)?;
         for pool in self.packed.keys().chain(context.packer.counted.keys()) {
             let before = context.packer.counted.get(pool).copied().unwrap_or_default();
@@ -117,15 +120,30 @@ impl Checker {
 
 #[cfg(test)]
 mod tests {
+    use blockdev::sim::SimQueue;
     use buffer::Piece;
-    use store::{CollectionId, ObjectStore, Token, Transaction};
-    use types::{HObject, Name, PoolId};
+    use store::{CollectionId, LogRecordKind, ObjectStore, Token, Transaction};
+    use types::{EVersion, Epoch, HObject, Name, PgId, PoolId};
 
     use super::*;
     use crate::bitmap::runs_of;
     use crate::layer::layer_of;
-    use crate::records::{Part, part_key};
+    use crate::records::{Part, collection_key, log_key, part_key, table};
     use crate::test_store::{checked, rest, store};
+
+    fn repaired(store: &mut BlockStore<SimQueue>, checker: &Checker) {
+        loop {
+            match checker.repair(store) {
+                Some(done) => break assert_eq!(done, Ok(())),
+                None => rest(store),
+            }
+        }
+        rest(store);
+        assert_eq!(checked(store).1, [""; 0]);
+        store.request_checkpoint();
+        rest(store);
+        assert_eq!(checked(store).1, [""; 0]);
+    }
 
     #[test]
     fn what_was_counted_wrong_and_what_belongs_to_no_object_is_mended() {
@@ -153,16 +171,35 @@ mod tests {
 
         let (checker, problems) = checked(&mut store);
         assert!(problems.len() > 4, "{problems:?}");
-        loop {
-            match checker.repair(&mut store) {
-                Some(done) => break assert_eq!(done, Ok(())),
-                None => rest(&mut store),
-            }
+        repaired(&mut store, &checker);
+    }
+
+    #[test]
+    fn an_info_and_a_log_of_no_collection_are_found_and_removed() {
+        let mut store = store();
+        let [there, gone] = [0, 1].map(|seed| CollectionId::Pg(PgId { pool: PoolId(1), seed }.into()));
+        let version = |n| EVersion { epoch: Epoch(1), version: n };
+        let mut txn = Transaction::new();
+        txn.create_collection(there, 0).set_info(there, b"info".to_vec());
+        for n in 1..4 {
+            txn.log_append(there, version(n), LogRecordKind::Entry, vec![7; 20]);
         }
+        store.queue(txn, Token(1));
         rest(&mut store);
-        assert_eq!(checked(&mut store).1, [""; 0]);
-        store.request_checkpoint();
-        rest(&mut store);
-        assert_eq!(checked(&mut store).1, [""; 0]);
+        let bytes = store.counters.metadata_bytes;
+        let value = Piece::copy_from(b"value");
+        let mut strays = vec![collection_key(table::INFO, gone)];
+        strays.extend((1..4).map(|n| log_key(gone, version(n))));
+        for key in &strays {
+            store.counters.metadata_bytes += crate::ENTRY_BYTES + (key.len() + value.len()) as u64;
+        }
+        store.tables.apply(layer_of(strays.into_iter().map(|key| (key, Some(value.clone())))));
+
+        let (checker, problems) = checked(&mut store);
+        let expected = ["an info", "a log"]
+            .map(|what| format!("there is {what} of a collection that is not there: {gone}"));
+        assert_eq!(problems, expected);
+        repaired(&mut store, &checker);
+        assert_eq!(store.counters.metadata_bytes, bytes, "what is of a collection stays");
     }
 }
