@@ -5,6 +5,8 @@ use std::ops::Range;
 use blockdev::DeviceQueue;
 use store::StatFs;
 
+use crate::bitmap::REGION_BYTES;
+use crate::layer::CHANGE_MEMORY;
 use crate::layout::{BLOCK, Counters};
 use crate::ranges::Grown;
 use crate::store::{BlockStore, DISCARDED_BLOCKS_MIN};
@@ -16,6 +18,9 @@ pub enum Growth {
     Wanted,
     Refused,
 }
+
+/// What a record of the bitmap takes of the tree, at most.
+const BITMAP_CHANGE_BYTES: u64 = REGION_BYTES as u64 + CHANGE_MEMORY;
 
 /// Blocks that a checkpoint needs at most for changes of so many bytes of memory and so many keys, beside as many as the tree has.
 pub fn change_blocks(tree_blocks: u64, bytes: u64, keys: usize) -> u64 {
@@ -68,7 +73,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 checkpoint.kept_blocks(self.tree_blocks, of_changes(tables.frozen_bytes, frozen_keys))
             }
         };
-        of_pages + of_changes(tables.active_bytes, tables.active().len())
+        // A checkpoint begins with adding these to the changes: without them free blocks that are scattered over many regions could be
+        // given out down to what the changes alone need.
+        let regions = self.space.dirty_regions();
+        let keys = tables.active().len() + regions as usize;
+        of_pages + of_changes(tables.active_bytes + regions * BITMAP_CHANGE_BYTES, keys)
     }
 
     /// Gives out no free block until the device's owner provides it: the file below may have a hole there.
@@ -188,15 +197,52 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 mod tests {
     use buffer::Piece;
     use store::{CollectionId, Completion, ObjectStore, StoreError, Token, Transaction};
-    use types::{HObject, Name, PoolId};
+    use types::{GHObject, HObject, Name, PoolId};
 
+    use crate::bitmap::REGION_BLOCKS;
+    use crate::layout::BLOCK;
     use crate::records::{Part, part_key};
-    use crate::test_store::{rest, store};
+    use crate::test_store::{rest, store, store_of};
+
+    fn object(name: &str) -> GHObject {
+        HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into()
+    }
+
+    #[test]
+    fn a_checkpoint_has_blocks_for_records_of_the_bitmap_that_are_new() {
+        const REGIONS: u64 = 120;
+        let mut store = store_of((REGIONS + 8) * REGION_BLOCKS * BLOCK);
+        let c = CollectionId::Meta;
+        let mut txn = Transaction::new();
+        txn.create_collection(c, 0);
+        store.queue(txn, Token(1));
+        store.request_checkpoint();
+        rest(&mut store);
+        // All is taken, as by what leaves while a read wants it, but for a block in each of many regions and some in the next one.
+        let all = store.space.allocate(store.space.free_blocks()).expect("they are free");
+        let scattered = |block: &u64| match block / REGION_BLOCKS {
+            region if region < REGIONS => block % REGION_BLOCKS == REGION_BLOCKS - 1,
+            region => region == REGIONS && block % 2 == 0,
+        };
+        store.space.give_back(all.into_iter().filter(scattered));
+        let mut txn = Transaction::new();
+        txn.write(c, &object("a"), 0, vec![1; (REGIONS * BLOCK) as usize].into());
+        store.queue(txn, Token(2));
+        rest(&mut store);
+        // Others take what they may.
+        let spare = store.space.free_blocks() - store.kept_blocks();
+        store.space.allocate(spare).expect("they are free");
+        store.request_checkpoint();
+        rest(&mut store);
+        let mut done = Vec::new();
+        store.completions(&mut done);
+        assert_eq!(done, [1, 2].map(|token| Completion::Committed { token: Token(token) }));
+        assert_eq!((store.has_failed(), store.log.used_bytes()), (false, 0), "{:?}", store.untold);
+    }
 
     #[test]
     fn no_one_waits_for_space_that_a_stranded_change_would_bring() {
         let mut store = store();
-        let object = |name: &str| HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into();
         let c = CollectionId::Meta;
         let mut txn = Transaction::new();
         txn.create_collection(c, 0).write(c, &object("a"), 0, vec![1; 100_000].into());

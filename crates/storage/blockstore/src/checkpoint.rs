@@ -192,7 +192,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         for (region, bytes) in self.space.take_dirty() {
-            self.tables.insert(bitmap_key(region).into(), bytes.map(Piece::from));
+            self.tables.add(bitmap_key(region).into(), bytes.map(Piece::from));
         }
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),

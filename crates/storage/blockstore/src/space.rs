@@ -176,6 +176,11 @@ impl Space {
         self.data.count()
     }
 
+    /// How many records of the bitmap the next checkpoint has to write or remove.
+    pub fn dirty_regions(&self) -> u64 {
+        self.dirty.len() as u64
+    }
+
     /// How scattered the free blocks are, backed or not: 0 if all are neighbours, 1 if no two are.
     pub fn fragmentation(&self) -> f64 {
         let mut all_free = self.taken.missing();

@@ -8,12 +8,15 @@ use types::UTime;
 
 use crate::{BlockStore, Checker, Label, Making, Opener, Options};
 
-const SIZE_BYTES: u64 = 4 << 20;
-
-/// A new store on a simulated device.
+/// A new small store on a simulated device.
 pub fn store() -> BlockStore<SimQueue> {
+    store_of(4 << 20)
+}
+
+/// A new store of so many bytes.
+pub fn store_of(size_bytes: u64) -> BlockStore<SimQueue> {
     let geometry = Geometry {
-        size_bytes: SIZE_BYTES,
+        size_bytes,
         block_bytes: 512,
         request_bytes_max: 1 << 20,
         queue_depth: 32,
@@ -21,13 +24,13 @@ pub fn store() -> BlockStore<SimQueue> {
         rotational: false,
         durable_flushes: false,
     };
-    let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
+    let model = Model::named("ssd", &[], size_bytes).expect("a model");
     let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
     let disks = SimDisks::new(SimOptions { seed: 1, jitter_ns: 0..1000, devices });
     let label = Label {
         id: 1,
         shards: 1,
-        size_bytes: SIZE_BYTES,
+        size_bytes,
         log_bytes: 256 << 10,
         log_unit_bytes: 512,
         log_apart: false,

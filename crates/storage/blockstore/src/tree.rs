@@ -489,7 +489,7 @@ impl Tables {
     }
 
     /// Adds a change that is not counted. Returns what there was of its key.
-    pub fn insert(&mut self, key: LayerKey, value: Option<Piece>) -> Option<Option<Piece>> {
+    fn insert(&mut self, key: LayerKey, value: Option<Piece>) -> Option<Option<Piece>> {
         self.in_active.note(KeyHash::of(&key));
         self.active.insert(key, value)
     }
