@@ -183,7 +183,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return true;
         }
         if self.space.leaving_blocks() > 0 {
-            self.mark_wanted = true;
+            // One record says of all before it that they are durable. What a read still wants comes back when that ends, and no
+            // other record brings it sooner.
+            self.mark_wanted |= self.space.newest_leaving() > self.log.marked();
             return true;
         }
         // With an empty log there are stranded changes at most, of which a checkpoint would make nothing.
@@ -196,16 +198,60 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 #[cfg(test)]
 mod tests {
     use buffer::Piece;
-    use store::{CollectionId, Completion, ObjectStore, StoreError, Token, Transaction};
+    use store::{Advice, CollectionId, Completion, ObjectStore, ReadRequest, StoreError, Token, Transaction};
     use types::{GHObject, HObject, Name, PoolId};
 
     use crate::bitmap::REGION_BLOCKS;
     use crate::layout::BLOCK;
     use crate::records::{Part, part_key};
-    use crate::test_store::{rest, store, store_of};
+    use crate::test_store::{rest, rests, store, store_of};
 
     fn object(name: &str) -> GHObject {
         HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into()
+    }
+
+    #[test]
+    fn who_waits_for_what_a_read_holds_has_one_mark_written() {
+        let mut store = store();
+        let c = CollectionId::Meta;
+        let mut txn = Transaction::new();
+        txn.create_collection(c, 0).write(c, &object("a"), 0, vec![1; 400_000].into());
+        store.queue(txn, Token(1));
+        rest(&mut store);
+        // A read that the device does not answer: the answer comes while the store does not know of the read.
+        let read = ReadRequest::Data {
+            collection: c,
+            object: object("a"),
+            offset: 0,
+            len: 400_000,
+            advice: Advice::default(),
+            verify: true,
+        };
+        store.read(read, Token(9));
+        let (id, held) = store.reads.pop_first().expect("the read is under way");
+        rest(&mut store);
+        store.reads.insert(id, held);
+        let mut txn = Transaction::new();
+        txn.remove(c, &object("a"));
+        store.queue(txn, Token(2));
+        rest(&mut store);
+        assert_eq!(store.space.leaving_blocks(), 98);
+        let spare = store.space.free_blocks() - store.kept_blocks();
+        store.space.allocate(spare - 4).expect("they are free");
+        let before = store.log.end().sequence;
+        let mut txn = Transaction::new();
+        txn.write(c, &object("b"), 0, vec![1; 100_000].into());
+        store.queue(txn, Token(3));
+        let rests = rests(&mut store, 1_000);
+        let records = store.log.end().sequence - before;
+        assert!(rests && records == 1, "{records} records");
+        let mut done = Vec::new();
+        store.completions(&mut done);
+        assert_eq!(done.len(), 2, "the write waits: {done:?}");
+        store.reads.remove(&id);
+        rest(&mut store);
+        store.completions(&mut done);
+        assert_eq!(done.last(), Some(&Completion::Committed { token: Token(3) }));
     }
 
     #[test]

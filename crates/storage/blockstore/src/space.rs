@@ -172,6 +172,11 @@ impl Space {
         self.leaving_blocks
     }
 
+    /// The newest record that gave up blocks which are not free yet; 0 if there are none.
+    pub fn newest_leaving(&self) -> u64 {
+        self.leaving.back().map_or(0, |leaving| leaving.sequence)
+    }
+
     pub fn data_blocks(&self) -> u64 {
         self.data.count()
     }

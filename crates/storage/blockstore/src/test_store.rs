@@ -53,12 +53,19 @@ pub fn store_of(size_bytes: u64) -> BlockStore<SimQueue> {
 
 /// Lets a store do all it can.
 pub fn rest(store: &mut BlockStore<SimQueue>) {
+    rests(store, usize::MAX);
+}
+
+/// Whether a store has done all it can after so many turns.
+pub fn rests(store: &mut BlockStore<SimQueue>, turns: usize) -> bool {
     let mut now = UTime { sec: 1_000_000, nsec: 0 };
     store.turn(now);
-    while let Some(deadline) = store.deadline() {
+    for _ in 0..turns {
+        let Some(deadline) = store.deadline() else { return true };
         now = now.max(deadline).after(std::time::Duration::from_nanos(1));
         store.turn(now);
     }
+    false
 }
 
 /// What a check finds.
