@@ -121,6 +121,8 @@ pub struct Sim {
     last_of_cores: BTreeMap<(u16, u16), u64>,
     peers: BTreeMap<SessionId, Peer>,
     sessions: u64,
+    /// Connections of clients to OSDs so far.
+    accepted: u64,
     clients: Vec<Client>,
     /// What every object is, as acknowledged.
     model: BTreeMap<Name, Vec<u8>>,
@@ -171,6 +173,7 @@ impl Sim {
             last_of_cores: BTreeMap::new(),
             peers: BTreeMap::new(),
             sessions: 0,
+            accepted: 0,
             clients: Vec::new(),
             model: BTreeMap::new(),
             busy: BTreeSet::new(),
@@ -407,8 +410,11 @@ impl Sim {
     fn session(&mut self, peer: Peer) -> SessionId {
         self.sessions += 1;
         let core = match peer {
-            // A connection comes to any core that has a gate.
-            Peer::ClientOfOsd(..) => self.random(self.shape.cores.into()) as u16,
+            // A listener gives its connections to the cores in turn.
+            Peer::ClientOfOsd(..) => {
+                self.accepted += 1;
+                (self.accepted % u64::from(self.shape.cores)) as u16
+            }
             Peer::Osd(..) | Peer::ClientOfMon(..) => 0,
         };
         let session = SessionId::on_core(core, self.sessions);
