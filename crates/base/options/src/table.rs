@@ -184,29 +184,29 @@ table! {
         "bluestore_compression_max_blob_size",
         Size,
         "0",
-        "Bytes that are compressed together of objects with hints that they are only read in sequence, rounded down to a power of two; 0 takes the option for the kind of disk.",
+        "Bytes that are compressed together of objects with hints that they are only read in sequence, rounded down to a power of two, 256 KiB at most; 0 takes the option for the kind of disk.",
     )
-    .range(0.0, 262144.0)
+    .range(0.0, 4294967296.0)
     .runtime();
     BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_HDD: u64 = spec("bluestore_compression_max_blob_size_hdd", Size, "65536", "bluestore_compression_max_blob_size on disks that rotate.")
-        .range(8192.0, 262144.0)
+        .range(8192.0, 4294967296.0)
         .runtime();
     BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_SSD: u64 = spec("bluestore_compression_max_blob_size_ssd", Size, "65536", "bluestore_compression_max_blob_size on disks that do not rotate.")
-        .range(8192.0, 262144.0)
+        .range(8192.0, 4294967296.0)
         .runtime();
     BLUESTORE_COMPRESSION_MIN_BLOB_SIZE: u64 = spec(
         "bluestore_compression_min_blob_size",
         Size,
         "0",
-        "Bytes that are compressed together of all other objects, rounded down to a power of two; 0 takes the option for the kind of disk. Writes of less are compressed too if they have 8 KiB.",
+        "Bytes that are compressed together of all other objects, rounded down to a power of two, 256 KiB at most; 0 takes the option for the kind of disk. Writes of less are compressed too if they have 8 KiB.",
     )
-    .range(0.0, 262144.0)
+    .range(0.0, 4294967296.0)
     .runtime();
     BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_HDD: u64 = spec("bluestore_compression_min_blob_size_hdd", Size, "8192", "bluestore_compression_min_blob_size on disks that rotate.")
-        .range(8192.0, 262144.0)
+        .range(8192.0, 4294967296.0)
         .runtime();
     BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_SSD: u64 = spec("bluestore_compression_min_blob_size_ssd", Size, "65536", "bluestore_compression_min_blob_size on disks that do not rotate.")
-        .range(8192.0, 262144.0)
+        .range(8192.0, 4294967296.0)
         .runtime();
     BLUESTORE_COMPRESSION_MODE: str = spec(
         "bluestore_compression_mode",

@@ -331,7 +331,7 @@ fn what_has_no_effect_is_said_where_it_is_set() {
         ("compression_algorithm", "zstd"),
         ("compression_required_ratio", ".7"),
         ("compression_min_blob_size", "16K"),
-        ("compression_max_blob_size", "131072"),
+        ("compression_max_blob_size", "1048576"),
         ("compression_mode", "unset"),
     ] {
         assert!(!said(&set(var, val)).contains("effect"), "{var}");
@@ -356,7 +356,7 @@ fn a_pools_compression_takes_what_there_is() {
             "compression_mode: 'always' is not one of none, passive, aggressive, force",
         ),
         ("compression_required_ratio", "1.5", "compression_required_ratio: 1.5 is outside 0 to 1"),
-        ("compression_min_blob_size", "1M", "compression_min_blob_size: 1M is outside 0 to 262144"),
+        ("compression_min_blob_size", "8G", "compression_min_blob_size: 8G is outside 0 to 4294967296"),
         (
             "csum_type",
             "md5",
