@@ -70,8 +70,7 @@ const FIND_PGS: Token = Token(2);
 
 /// What becomes of a request whose turn it is.
 enum Turn {
-    /// So many bytes of space are set aside for it.
-    Run(u64),
+    Run,
     Hold,
     /// A map makes its client send it again.
     Drop,
@@ -431,8 +430,7 @@ impl Shard {
     fn ask_statfs(&mut self, out: &mut Out) {
         if !self.statfs_asked {
             self.statfs_asked = true;
-            let requests = self.pgs.iter().flat_map(|entry| &entry.requests);
-            self.space.statfs_sent(requests.map(OpRecord::not_there).fold(0, u64::saturating_add));
+            self.space.statfs_sent();
             self.read_own(STATFS, ReadRequest::StatFs, out);
         }
     }
@@ -477,9 +475,9 @@ impl Shard {
             let (session, tid) = (op.session, op.op.tid);
             let place = PgPlace { shard: self.id, slot };
             match self.turn(slot, &op) {
-                Turn::Run(set_aside) => {
+                Turn::Run => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
-                        let mut record = OpRecord::new(session, op.source, times, &op.op, set_aside);
+                        let mut record = OpRecord::new(session, op.source, times, &op.op);
                         record.reach(Stage::Begun, now);
                         entry.requests.push(record);
                     }
@@ -551,11 +549,8 @@ impl Shard {
         let room = self.room_for(bytes);
         // What its PG only drops takes no space, and must not wait for any: its client has sent it elsewhere.
         let drops = || self.pgs.get(slot).is_some_and(|entry| entry.pg.drops(client));
-        if room == Some(Room::Taken) {
-            return Turn::Run(bytes);
-        }
-        if drops() {
-            return Turn::Run(0);
+        if room == Some(Room::Taken) || drops() {
+            return Turn::Run;
         }
         let full = self.map.as_ref().is_some_and(|map| is_full(map, op.pgid.pg.pool));
         match room {

@@ -1,11 +1,11 @@
 //! How full the store is: the state reported to the monitor, and the writes that must not begin.
 //!
 //! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
-//! counting every write begun that the store's last answer does not show: one that the store got later, or whose PG still
-//! reads for it. So a store never has to refuse a transaction of a PG, which would stop the PG. What needs no space here,
-//! removals and errors, still makes entries in a PG's log, and the OSD keeps maps: the reserve has to hold the logs at their
-//! full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes an entry) and a few hundred maps. The cluster's own
-//! limits (nearfull, backfillfull, full) come well before: they are flags in the map, by which clients hold their writes back.
+//! counting every write begun since the space was last asked for. So a store never has to refuse a transaction of a
+//! PG, which would stop the PG. What needs no space here, removals and errors, still makes entries in a PG's log, and the OSD
+//! keeps maps: the reserve has to hold the logs at their full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes
+//! an entry) and a few hundred maps. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
+//! flags in the map, by which clients hold their writes back.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(crate) struct SpaceBudget {
     statfs: StatFs,
     /// Bytes that writes may have taken that `statfs` does not show.
     charged: u64,
-    /// The part of `charged` that the question under way came too early for.
+    /// The part of `charged` that came after the question under way was put.
     charged_since_statfs: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
@@ -70,10 +70,9 @@ impl SpaceBudget {
         self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
     }
 
-    /// The store is being asked: the answer shows every write that it has. Those that have begun and are on their way to it may take
-    /// `not_there` bytes.
-    pub(crate) fn statfs_sent(&mut self, not_there: u64) {
-        self.charged_since_statfs = not_there;
+    /// The store is being asked: the answer shows every write begun before.
+    pub(crate) fn statfs_sent(&mut self) {
+        self.charged_since_statfs = 0;
         self.statfs_sent_for_waiting = self.is_awaited();
     }
 
@@ -255,7 +254,7 @@ mod tests {
     fn space(total: u64, available: u64) -> SpaceBudget {
         let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(0.97);
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, total, available);
         space
     }
@@ -323,12 +322,12 @@ mod tests {
         assert!(begins(&mut space, 60) && !begins(&mut space, 50), "60 may be gone, or come back");
         assert!(space.wants_answer() && !space.is_full());
         assert_eq!(state(&space, &map), 0);
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 70);
         assert!(space.is_full(), "40 are left, 50 were wanted");
         assert_eq!(space.take(1), Room::Lacking, "nothing overtakes");
         assert_eq!(state(&space, &map), OsdState::FULL, "although 93% are in use");
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 50));
         assert_eq!(state(&space, &map), 0);
@@ -338,12 +337,12 @@ mod tests {
     fn what_was_answered_is_not_waited_for() {
         let mut space = space(1000, 130);
         assert!(!begins(&mut space, 500));
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(space.is_full() && !space.wants_answer());
         space.try_anew();
         assert!(space.wants_answer(), "no one has said that it waits still");
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 100));
     }
@@ -354,7 +353,7 @@ mod tests {
         assert_eq!(space.take(500), Room::Unknown);
         space.wait(500, true);
         assert!(space.wants_answer());
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         space.try_anew();
         assert_eq!((space.take(500), space.take(50)), (Room::Lacking, Room::Taken));
@@ -376,7 +375,7 @@ mod tests {
         let full = || {
             let mut space = space(1000, 130);
             space.send_back(slot, session, 300);
-            space.statfs_sent(0);
+            space.statfs_sent();
             answer(&mut space, 1000, 130);
             assert!(space.is_full() && !space.wants_answer());
             space
@@ -390,7 +389,7 @@ mod tests {
         for end in ends {
             let mut space = full();
             end(&mut space);
-            space.statfs_sent(0);
+            space.statfs_sent();
             answer(&mut space, 1000, 130);
             assert!(!space.is_full() && !space.is_awaited());
         }
@@ -399,18 +398,18 @@ mod tests {
         space.came(slot, session, 299);
         space.forget_pg(PgSlot(3));
         space.forget_session(SessionId(2));
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(space.is_full());
     }
 
     #[test]
-    fn what_the_store_gets_after_the_question_is_not_in_the_answer() {
+    fn what_began_after_the_question_is_not_in_the_answer() {
         let mut space = space(1000, 1000);
         assert!(begins(&mut space, 500));
-        space.statfs_sent(100);
-        assert!(begins(&mut space, 300));
-        assert!(!begins(&mut space, 200));
+        space.statfs_sent();
+        assert!(begins(&mut space, 400));
+        assert!(!begins(&mut space, 100));
         answer(&mut space, 1000, 600);
         assert!(begins(&mut space, 170) && !begins(&mut space, 1), "600 available, 400 under way, 30 kept");
     }
