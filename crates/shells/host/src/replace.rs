@@ -172,8 +172,8 @@ impl Cluster {
         if info["up"].as_u64()? == 0 { info["up_from"].as_u64() } else { None }
     }
 
-    /// Whether an OSD can have its former store again, of which nothing was written over, and nobody has ever met it with the new one:
-    /// other OSDs would take for its own what it had there.
+    /// Whether an OSD can have its former store again: nothing of it was written over, and the OSD was never up with the new one. If it
+    /// was, other OSDs count on what the new store has.
     pub(crate) fn can_come_back(&self, osd: OsdId, former: &Former) -> bool {
         let is_whole = former.aside.is_some() && former.lost().next().is_none();
         is_whole && former.up_from.is_some() && self.up_from(osd) == former.up_from
