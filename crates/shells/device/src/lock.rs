@@ -28,8 +28,8 @@ impl DirLock {
         FileLock::take(&dir.join("lock")).map(|lock| Self(Some(lock)))
     }
 
-    /// Takes the lock of a directory that can't be written: with others that only read, and with no one that writes. A directory
-    /// without the file is no one's: who uses it makes that.
+    /// Takes the lock of a directory that can't be written: with others that only read, and with no one that writes. In a
+    /// directory without the file no process has the lock, since each that takes it makes the file.
     ///
     /// # Errors
     /// The directory is in use, or its file can't be opened.

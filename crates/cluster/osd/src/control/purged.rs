@@ -1,6 +1,6 @@
-//! Which snapshots were ever purged: the monitor knows, and is asked when this OSD has become active, and every
-//! `osd_deep_scrub_interval` from then on. The PGs are told, and trim what they have of these snapshots all the same: an
-//! import brings such clones back, and no map names their snapshots any more.
+//! Which snapshots were ever purged. The OSD asks the monitor when it has become active, and every `osd_deep_scrub_interval` from
+//! then on, and tells its PGs, which trim the clones that they still have of these snapshots: an import brings such clones back, and
+//! no map names their snapshots any more.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -36,9 +36,7 @@ struct Asked {
 impl Control {
     /// The OSD is active: the first time in this start it asks at once.
     pub(super) fn begin_purged(&mut self, now: UTime, out: &mut Out) {
-        if self.purged.due.is_none() {
-            self.purged.due = Some(now);
-        }
+        self.purged.due.get_or_insert(now);
         self.purged_tick(now, out);
     }
 

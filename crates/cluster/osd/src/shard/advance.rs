@@ -61,7 +61,7 @@ impl Shard {
         self.go_on(now, out);
     }
 
-    /// Whether there is more to do of a map, or of a report.
+    /// Whether there is more to do of a map or of a report, or PGs are yet to be told of purged snapshots.
     pub(crate) fn has_work(&self) -> bool {
         (self.advance.is_some() && !self.advance_waits) || self.collecting.is_some() || self.telling.is_some()
     }

@@ -324,7 +324,7 @@ fn what_lies_where_a_link_is_to_be_is_told_beforehand_and_stays() {
     symlink(&disk, path_in(&at)).unwrap();
     symlink(&other, link_in(&at)).unwrap();
     check_links(&at, &on_device).unwrap();
-    // It is no link: it may be the log itself, or anything else.
+    // What is not a link may be the log itself, or a file of someone: the check refuses it.
     std::fs::remove_file(link_in(&at)).unwrap();
     std::fs::write(link_in(&at), "years of work").unwrap();
     std::fs::remove_file(path_in(&at)).unwrap();

@@ -213,7 +213,7 @@ fn a_conversion_that_fails_once_the_new_store_counts_says_that_it_goes_on() {
     fs::remove_dir(&obstacle).unwrap();
     convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
     cluster.expect_converted("failed after the decision");
-    // Before it the old store counts, and nothing is said of the new one.
+    // A conversion that fails before the decision leaves the old store, and its error does not name the new one.
     cluster.put_back();
     fs::write(cluster.osd(0).join("converting"), "in the way").unwrap();
     let why = convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap_err().to_string();
