@@ -68,15 +68,18 @@ def let_run(lab, trials, until_done, most_done, seconds):
 
 
 def killed(t, systems, blocks, kills, longest):
-    """Kills so many times, all along the run: at random numbers of trials done, and then within one of the times in
-    `longest`: short ones meet the start of a trial, or what is cleaned up after the kill before."""
+    """Kills so many times, all along the run: each at a random number of trials done in a part of the run of its own,
+    and then within one of the times in `longest`: short ones meet the start of a trial, or what is cleaned up after the
+    kill before."""
     study, out = t.path("killed.yaml"), t.path("results")
     with open(study, "w", encoding="utf-8") as f:
         f.write(STUDY % (systems, blocks))
     ids, trials = planned(t, study), os.path.join(out, "trials.jsonl")
     moments = random.Random(t.seed)
     command, done, said = [t.loligo, "lab", "run", study, "--out", out], [], b""
-    after, met = sorted(moments.randrange(len(ids) - 1) for _ in range(kills)), set()
+    # Numbers drawn from the whole run would now and then all be 0.
+    parts = [kill * (len(ids) - 1) // kills for kill in range(kills + 1)]
+    after, met = [moments.randrange(first, max(first + 1, end)) for first, end in zip(parts, parts[1:])], set()
     for kill in range(kills + 1):
         lab = subprocess.Popen(command, cwd=t.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if kill < kills:
