@@ -70,7 +70,8 @@ const FIND_PGS: Token = Token(2);
 
 /// What becomes of a request whose turn it is.
 enum Turn {
-    Run,
+    /// So many bytes of space are set aside for it.
+    Run(u64),
     Hold,
     /// A map makes its client send it again.
     Drop,
@@ -198,12 +199,10 @@ impl Shard {
                 times.reach(Stage::Queued, now);
                 self.queue.push(QueuedOp { slot, op, times });
                 self.run_queue(now, out);
-                self.ask_if_wanted(out);
             }
             ToShard::Copied { slot, token, result } => {
                 self.copied.push_back((slot, token, result));
                 self.hand_out_copied(now, out);
-                self.ask_if_wanted(out);
             }
             ToShard::PeerInfo { osd, reply } => {
                 // It was removed since it asked.
@@ -250,6 +249,7 @@ impl Shard {
                 out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
             }
         }
+        self.ask_if_wanted(out);
     }
 
     /// Answers another OSD what a PG has. A PG that is being loaded, split or removed gives no answer: the other OSD asks again.
@@ -371,6 +371,7 @@ impl Shard {
         if room {
             self.retry(now, out);
         }
+        self.ask_if_wanted(out);
     }
 
     /// When [`Shard::tick`] is due.
@@ -430,9 +431,15 @@ impl Shard {
     fn ask_statfs(&mut self, out: &mut Out) {
         if !self.statfs_asked {
             self.statfs_asked = true;
-            self.space.statfs_sent();
+            self.space.statfs_sent(self.not_there());
             self.read_own(STATFS, ReadRequest::StatFs, out);
         }
+    }
+
+    /// Bytes that are set aside for writes that have begun, and that the store has not got yet.
+    fn not_there(&self) -> u64 {
+        let requests = self.pgs.iter().flat_map(|entry| &entry.requests);
+        requests.map(OpRecord::not_there).fold(0, u64::saturating_add)
     }
 
     fn on_statfs(&mut self, now: UTime, result: Result<ReadOutcome, StoreError>, out: &mut Out) {
@@ -457,7 +464,7 @@ impl Shard {
 
     /// Asks the store for its space if that matters now. It must not be asked amid a retry, when what waits still is not known.
     fn ask_if_wanted(&mut self, out: &mut Out) {
-        if self.space.wants_answer() {
+        if self.space.wants_answer(|| self.not_there()) {
             self.ask_statfs(out);
         }
     }
@@ -475,9 +482,9 @@ impl Shard {
             let (session, tid) = (op.session, op.op.tid);
             let place = PgPlace { shard: self.id, slot };
             match self.turn(slot, &op) {
-                Turn::Run => {
+                Turn::Run(set_aside) => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
-                        let mut record = OpRecord::new(session, op.source, times, &op.op);
+                        let mut record = OpRecord::new(session, op.source, times, &op.op, set_aside);
                         record.reach(Stage::Begun, now);
                         entry.requests.push(record);
                     }
@@ -549,8 +556,11 @@ impl Shard {
         let room = self.room_for(bytes);
         // What its PG only drops takes no space, and must not wait for any: its client has sent it elsewhere.
         let drops = || self.pgs.get(slot).is_some_and(|entry| entry.pg.drops(client));
-        if room == Some(Room::Taken) || drops() {
-            return Turn::Run;
+        if room == Some(Room::Taken) {
+            return Turn::Run(bytes);
+        }
+        if drops() {
+            return Turn::Run(0);
         }
         let full = self.map.as_ref().is_some_and(|map| is_full(map, op.pgid.pg.pool));
         match room {

@@ -1,11 +1,11 @@
 //! How full the store is: the state reported to the monitor, and the writes that must not begin.
 //!
 //! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
-//! counting every write begun since the space was last asked for. So a store never has to refuse a transaction of a
-//! PG, which would stop the PG. What needs no space here, removals and errors, still makes entries in a PG's log, and the OSD
-//! keeps maps: the reserve has to hold the logs at their full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes
-//! an entry) and a few hundred maps. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
-//! flags in the map, by which clients hold their writes back.
+//! counting every write begun that the store's last answer does not show: one that the store got later, or whose PG still
+//! reads for it. So a store never has to refuse a transaction of a PG, which would stop the PG. What needs no space here,
+//! removals and errors, still makes entries in a PG's log, and the OSD keeps maps: the reserve has to hold the logs at their
+//! full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes an entry) and a few hundred maps. The cluster's own
+//! limits (nearfull, backfillfull, full) come well before: they are flags in the map, by which clients hold their writes back.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(crate) struct SpaceBudget {
     statfs: StatFs,
     /// Bytes that writes may have taken that `statfs` does not show.
     charged: u64,
-    /// The part of `charged` that came after the question under way was put.
+    /// The part of `charged` that the question under way came too early for.
     charged_since_statfs: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
@@ -54,6 +54,8 @@ pub(crate) struct SpaceBudget {
     waiting: u64,
     /// A write waits here that is refused if the store has too little.
     tries: bool,
+    /// Something waits here since the store was last asked.
+    unanswered: bool,
     /// The largest write of a PG and a session that was sent back: its client sends it again when the map says that there is
     /// room, so this OSD is full until then.
     sent_back: BTreeMap<(PgSlot, SessionId), u64>,
@@ -70,9 +72,10 @@ impl SpaceBudget {
         self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
     }
 
-    /// The store is being asked: the answer shows every write begun before.
-    pub(crate) fn statfs_sent(&mut self) {
-        self.charged_since_statfs = 0;
+    /// The store is being asked: the answer shows every write that it has. Those that have begun and are on their way to it may take
+    /// `not_there` bytes.
+    pub(crate) fn statfs_sent(&mut self, not_there: u64) {
+        self.charged_since_statfs = not_there;
         self.statfs_sent_for_waiting = self.is_awaited();
     }
 
@@ -109,6 +112,7 @@ impl SpaceBudget {
 
     /// Such a write waits, until there is room or, if it only `tries`, until the store says that there is too little.
     pub(crate) fn wait(&mut self, bytes: u64, tries: bool) {
+        self.unanswered |= !self.answered;
         match tries {
             true => self.tries = true,
             false => self.waiting = self.waiting.max(bytes),
@@ -117,7 +121,7 @@ impl SpaceBudget {
 
     /// Everything that waits here is about to be tried.
     pub(crate) fn try_anew(&mut self) {
-        (self.waiting, self.tries) = (0, false);
+        (self.waiting, self.tries, self.unanswered) = (0, false, false);
     }
 
     /// A write is sent back to its client until the map says that there is room.
@@ -153,15 +157,15 @@ impl SpaceBudget {
         self.tries || self.wanted() > 0
     }
 
-    /// Whether the store ought to be asked: a write waits that has not been answered for, what waited in vain is gone, or
-    /// much was given away.
-    pub(crate) fn wants_answer(&self) -> bool {
-        let known = self.statfs.bytes_total > 0;
-        let waits = match self.full {
-            true => self.wanted() <= self.left_in_the_end(),
-            false => self.is_awaited(),
-        };
-        known && (waits || self.charged > self.left() / ASK_AGAIN)
+    /// Whether the store ought to be asked: a write waits that has not been answered for, the answer may make the OSD full or
+    /// end that, or much was given away, or anything that a write waits for. Writes that have begun and that the store has not got
+    /// yet may take `not_there` bytes: an answer shows nothing of them, and the OSD would ask for ever.
+    pub(crate) fn wants_answer(&self, not_there: impl FnOnce() -> u64) -> bool {
+        let awaited = !self.full && self.is_awaited();
+        let enough = if awaited { 0 } else { self.left() / ASK_AGAIN };
+        let shows = || self.charged > enough && self.charged.saturating_sub(not_there()) > enough;
+        let turns = self.full != (self.wanted() > self.left_in_the_end());
+        self.statfs.bytes_total > 0 && (turns || awaited && self.unanswered || shows())
     }
 
     /// Whether a write waits for which there is really too little space.
@@ -254,7 +258,7 @@ mod tests {
     fn space(total: u64, available: u64) -> SpaceBudget {
         let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(0.97);
-        space.statfs_sent();
+        space.statfs_sent(0);
         answer(&mut space, total, available);
         space
     }
@@ -320,14 +324,14 @@ mod tests {
         let map = OsdMap { full_ratio: 0.95, ..OsdMap::default() };
         let mut space = space(1000, 130);
         assert!(begins(&mut space, 60) && !begins(&mut space, 50), "60 may be gone, or come back");
-        assert!(space.wants_answer() && !space.is_full());
+        assert!(space.wants_answer(|| 0) && !space.is_full());
         assert_eq!(state(&space, &map), 0);
-        space.statfs_sent();
+        space.statfs_sent(0);
         answer(&mut space, 1000, 70);
         assert!(space.is_full(), "40 are left, 50 were wanted");
         assert_eq!(space.take(1), Room::Lacking, "nothing overtakes");
         assert_eq!(state(&space, &map), OsdState::FULL, "although 93% are in use");
-        space.statfs_sent();
+        space.statfs_sent(0);
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 50));
         assert_eq!(state(&space, &map), 0);
@@ -337,12 +341,12 @@ mod tests {
     fn what_was_answered_is_not_waited_for() {
         let mut space = space(1000, 130);
         assert!(!begins(&mut space, 500));
-        space.statfs_sent();
+        space.statfs_sent(0);
         answer(&mut space, 1000, 130);
-        assert!(space.is_full() && !space.wants_answer());
+        assert!(space.is_full() && !space.wants_answer(|| 0));
         space.try_anew();
-        assert!(space.wants_answer(), "no one has said that it waits still");
-        space.statfs_sent();
+        assert!(space.wants_answer(|| 0), "no one has said that it waits still");
+        space.statfs_sent(0);
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 100));
     }
@@ -352,8 +356,8 @@ mod tests {
         let mut space = space(1000, 130);
         assert_eq!(space.take(500), Room::Unknown);
         space.wait(500, true);
-        assert!(space.wants_answer());
-        space.statfs_sent();
+        assert!(space.wants_answer(|| 0));
+        space.statfs_sent(0);
         answer(&mut space, 1000, 130);
         space.try_anew();
         assert_eq!((space.take(500), space.take(50)), (Room::Lacking, Room::Taken));
@@ -366,7 +370,7 @@ mod tests {
     fn a_write_that_would_not_fit_into_the_empty_store_never_fits() {
         let mut space = space(1000, 130);
         assert_eq!([971, 970].map(|bytes| space.take(bytes)), [Room::Never, Room::Unknown]);
-        assert!(!space.wants_answer());
+        assert!(!space.wants_answer(|| 0));
     }
 
     #[test]
@@ -375,9 +379,9 @@ mod tests {
         let full = || {
             let mut space = space(1000, 130);
             space.send_back(slot, session, 300);
-            space.statfs_sent();
+            space.statfs_sent(0);
             answer(&mut space, 1000, 130);
-            assert!(space.is_full() && !space.wants_answer());
+            assert!(space.is_full() && !space.wants_answer(|| 0));
             space
         };
         let ends: [fn(&mut SpaceBudget); 4] = [
@@ -389,7 +393,7 @@ mod tests {
         for end in ends {
             let mut space = full();
             end(&mut space);
-            space.statfs_sent();
+            space.statfs_sent(0);
             answer(&mut space, 1000, 130);
             assert!(!space.is_full() && !space.is_awaited());
         }
@@ -398,26 +402,44 @@ mod tests {
         space.came(slot, session, 299);
         space.forget_pg(PgSlot(3));
         space.forget_session(SessionId(2));
-        space.statfs_sent();
+        space.statfs_sent(0);
         answer(&mut space, 1000, 130);
         assert!(space.is_full());
     }
 
     #[test]
-    fn what_began_after_the_question_is_not_in_the_answer() {
+    fn what_the_store_gets_after_the_question_is_not_in_the_answer() {
         let mut space = space(1000, 1000);
         assert!(begins(&mut space, 500));
-        space.statfs_sent();
-        assert!(begins(&mut space, 400));
-        assert!(!begins(&mut space, 100));
+        space.statfs_sent(100);
+        assert!(begins(&mut space, 300));
+        assert!(!begins(&mut space, 200));
         answer(&mut space, 1000, 600);
         assert!(begins(&mut space, 170) && !begins(&mut space, 1), "600 available, 400 under way, 30 kept");
     }
 
     #[test]
+    fn what_the_store_has_not_got_is_not_asked_for_again() {
+        let mut space = space(1000, 130);
+        assert!(begins(&mut space, 80) && space.wants_answer(|| 0), "much was given away");
+        assert!(!space.wants_answer(|| 80), "an answer shows nothing of it");
+        assert!(!begins(&mut space, 50) && space.wants_answer(|| 80), "no answer was for this one");
+        space.statfs_sent(80);
+        answer(&mut space, 1000, 130);
+        space.try_anew();
+        assert!(!begins(&mut space, 50) && !space.is_full());
+        space.answer_heeded();
+        assert!(!space.wants_answer(|| 80), "it waits for what is on its way");
+        assert!(space.wants_answer(|| 79), "some of that has come");
+        space.statfs_sent(0);
+        answer(&mut space, 1000, 130);
+        assert!(begins(&mut space, 50));
+    }
+
+    #[test]
     fn a_store_of_unknown_size_takes_everything() {
         let mut space = SpaceBudget::default();
-        assert!(begins(&mut space, u64::MAX) && !space.wants_answer());
+        assert!(begins(&mut space, u64::MAX) && !space.wants_answer(|| 0));
     }
 
     #[test]

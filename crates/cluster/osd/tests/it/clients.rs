@@ -905,6 +905,23 @@ fn a_write_that_lacks_space_only_while_others_are_under_way_waits_and_is_done() 
 }
 
 #[test]
+fn a_write_that_its_pg_has_and_the_store_has_not_counts_when_the_store_is_asked() {
+    let mut w = World::small(4 << 20);
+    // Each is of an object that its PG first looks for in the store, which is asked for its space meanwhile.
+    w.hold_store = true;
+    let ops: Vec<_> = (0..12).map(|n| w.write(&format!("o{n}"), &[7; 512 << 10])).collect();
+    let tids: Vec<u64> = ops.iter().map(|op| op.tid).collect();
+    ops.into_iter().for_each(|op| w.send_op(CLIENT, op));
+    w.hold_store = false;
+    w.settle();
+    let results: Vec<_> = tids.iter().map(|tid| w.reply_to(CLIENT, *tid).map(|reply| reply.result)).collect();
+    let (done, waiting) = results.split_at(7);
+    assert!(done.iter().all(|result| *result == Some(0)), "{results:?}");
+    assert!(waiting.iter().all(Option::is_none), "none is refused: {results:?}");
+    assert_eq!(fullness_told(&w), [maps::OsdState::FULL]);
+}
+
+#[test]
 fn all_pgs_together_keep_the_metadata_of_so_many_idle_objects() {
     let mut options = Values::new();
     options.set("osd_object_contexts_max", "40").unwrap();
