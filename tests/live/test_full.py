@@ -53,6 +53,8 @@ def fills_up(t, size, objects, *up):
     waiting = [under_way]
     try:
         expect(objects[0] <= len(written) <= objects[1], f"{up}: {len(written)} objects of {size} bytes")
+        # The monitor says it of the pools with its next tick.
+        until(lambda: "POOL_FULL" in checks(client), "POOL_FULL")
         found = checks(client)
         equal(found["OSD_FULL"]["severity"], "HEALTH_ERR", f"{found}")
         expect("shard" not in str(found["OSD_FULL"]), f"a store of one shard: {found}")
