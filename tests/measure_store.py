@@ -3,7 +3,7 @@ import re
 import subprocess
 import tempfile
 
-from measured import WrittenBytes, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, spread, table, touch_memory
+from measured import KernelThreads, WrittenBytes, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, spread, table, touch_memory
 
 SIZES = {"4K": 4096, "128K": 131072, "4M": 4194304}
 DEPTHS = (1, 16, 256)
@@ -20,14 +20,16 @@ def most_objects(kind, size):
 def cell(system, kind, size, depth, seconds, pool):
     pids = system.osd_pids()
     quiet(pids)
-    before = cpu_seconds(pids)
+    before, kernel = cpu_seconds(pids), KernelThreads()
     out = rados_bench(system, pool, kind, SIZES[size], depth, seconds, *most_objects(kind, size))
     ops, took = bench_totals(out)
     latency = float(re.search(r"Average Latency\(s\):\s+([\d.e+-]+)", out)[1]) * 1e3
     cost = (cpu_seconds(pids) - before) / ops * 1e6
-    note(f"{system.name} {kind} {size} x {depth}: {ops / took:.0f}/s, {latency:.2f} ms, {cost:.1f} us of CPU each")
+    kernel_cost = kernel.cpu_seconds() / ops * 1e6
+    note(f"{system.name} {kind} {size} x {depth}: {ops / took:.0f}/s, {latency:.2f} ms, {cost:.1f} us of CPU each, "
+         f"{kernel_cost:.1f} of kernel threads")
     return {"system": system.name, "kind": kind, "size": size, "in_flight": depth, "ops_per_s": ops / took,
-            "latency_ms": latency, "cpu_us_per_op": cost}
+            "latency_ms": latency, "cpu_us_per_op": cost, "kernel_threads_us_per_op": kernel_cost}
 
 
 def store(make, options):
@@ -82,8 +84,9 @@ def print_store(rows):
         for name in names(rows):
             some = [r for r in rows if (r["system"], r["kind"], r["size"], r["in_flight"]) == (name, *key)]
             body.append(("{} {} x {}".format(*key), name, spread([r["ops_per_s"] for r in some], 0),
-                         spread([r["latency_ms"] for r in some], 2), spread([r["cpu_us_per_op"] for r in some], 1)))
-    table(("", "system", "operations/s", "mean latency, ms", "CPU us/op"), body)
+                         spread([r["latency_ms"] for r in some], 2), spread([r["cpu_us_per_op"] for r in some], 1),
+                         spread([r["kernel_threads_us_per_op"] for r in some], 1)))
+    table(("", "system", "operations/s", "mean latency, ms", "CPU us/op", "and of kernel threads"), body)
 
 
 def written(make, options):
