@@ -73,10 +73,11 @@ impl Mon {
         if pgs == 0 {
             return String::new();
         }
-        format!(
-            "WARNING: {pgs} PGs are down from now on: their objects are on {}, and data can't be moved yet. Change it \
-             back to reach them",
-            osd_names(osds)
-        )
+        let down = match pgs {
+            1 => "1 PG is down from now on: its objects are".to_owned(),
+            many => format!("{many} PGs are down from now on: their objects are"),
+        };
+        let on = osd_names(osds);
+        format!("WARNING: {down} on {on}, and data can't be moved yet. Change it back to reach them")
     }
 }

@@ -190,11 +190,12 @@ impl Mon {
             .sum();
         let wanted = held + u64::from(pg_num) * u64::from(size);
         if wanted > max * osds {
+            let in_now = if osds == 1 { "OSD that is in" } else { "OSDs that are in" };
             fail(
                 Errno::ERANGE,
                 format!(
                     "pg_num {pg_num} size {size} would make {} PGs an OSD and {wanted} in all, more than \
-                     mon_max_pg_per_osd ({max}) times the {osds} OSDs that are in allow",
+                     mon_max_pg_per_osd ({max}) allows on the {osds} {in_now}",
                     wanted / osds
                 ),
             )

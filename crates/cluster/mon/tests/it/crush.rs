@@ -207,7 +207,7 @@ fn pgs_are_placed_against_crush_and_a_pg_taken_from_its_objects_is_warned_of() {
     let (code, said, _) = c.run(client, &command);
     assert_eq!(code, 0, "{said}");
     assert!(said.starts_with(&format!("set 1.0 pg_upmap_items mapping to [{at}->{other}]")), "{said}");
-    assert!(said.contains("WARNING: 1 PGs are down from now on"), "{said}");
+    assert!(said.contains("WARNING: 1 PG is down from now on: its objects are on osd."), "{said}");
     assert_eq!(c.mon.osdmap().pg_to_up_acting(pg).up, [OsdId(other)]);
     let dump = c.ok(client, r#"{"prefix":"osd dump","format":"json"}"#);
     assert!(dump.contains(&format!(r#""mappings":[{{"from":{at},"to":{other}}}]"#)), "{dump}");

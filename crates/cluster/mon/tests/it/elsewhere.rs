@@ -49,7 +49,10 @@ fn pgs_that_a_command_takes_from_their_objects_are_down_and_the_command_and_heal
         let before: Vec<_> = (0..8).map(|seed| placed(seed).acting).collect();
         let (code, status, _) = cluster.run(client, there);
         assert_eq!(code, 0, "{there}: {status}");
-        let want = format!("WARNING: {moved} PGs are down from now on: their objects are on osd.1");
+        let want = match moved {
+            1 => "WARNING: 1 PG is down from now on: its objects are on osd.1".to_owned(),
+            many => format!("WARNING: {many} PGs are down from now on: their objects are on osd.1"),
+        };
         assert!(status.contains(&want), "{there}: {status}");
         let mixed = format!("8 pgs: {} active+clean, {moved} down", 8 - moved);
         assert_eq!(states(&mut cluster, client), mixed);
