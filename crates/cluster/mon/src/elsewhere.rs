@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use crush::CrushMap;
 use maps::{Incremental, OsdMap, UpActing};
 use messages::PgStat;
 use types::{OsdId, PgId, UTime};
 
+use crate::crush_view;
 use crate::mon::Mon;
 use crate::service::osdmap;
 
@@ -30,6 +32,23 @@ fn moves_pgs(increment: &Incremental) -> bool {
         || !increment.new_weight.is_empty()
         || !increment.crush.is_empty()
         || !increment.new_pools.is_empty()
+}
+
+/// The commands that give an OSD its place in the CRUSH map back, if it has none in the next map: where it was and with what weight is
+/// nowhere to be read then.
+fn taken_out(map: &OsdMap, next: &OsdMap, osd: OsdId) -> Option<String> {
+    let (was, is) = (&map.crush, &next.crush);
+    if was.parent_of(osd.0).is_none() || is.parent_of(osd.0).is_some() {
+        return None;
+    }
+    // All digits: a weight is a whole number of 65536ths, and less would be read as the one before.
+    let weight = f64::from(was.weight_of(osd.0)) / f64::from(CrushMap::WEIGHT_ONE);
+    let place = crush_view::location_text(was, osd.0).replace(',', " ");
+    let add = format!("`ceph osd crush add osd.{osd} {weight} {place}`");
+    Some(match was.device_class(osd.0).filter(|class| is.device_class(osd.0) != Some(*class)) {
+        Some(class) => format!("`ceph osd crush set-device-class {class} osd.{osd}` after {add}"),
+        None => add,
+    })
 }
 
 /// `osd.1, osd.2`
@@ -77,7 +96,12 @@ impl Mon {
             1 => "1 PG is down from now on: its objects are".to_owned(),
             many => format!("{many} PGs are down from now on: their objects are"),
         };
+        let lost: Vec<String> = osds.iter().filter_map(|osd| taken_out(&self.osdmap, &next, *osd)).collect();
         let on = osd_names(osds);
-        format!("WARNING: {down} on {on}, and data can't be moved yet. Change it back to reach them")
+        let back = match lost.is_empty() {
+            true => "Change it back to reach them".to_owned(),
+            false => format!("To reach them: {}", lost.join(", ")),
+        };
+        format!("WARNING: {down} on {on}, and data can't be moved yet. {back}")
     }
 }

@@ -108,3 +108,33 @@ fn an_osd_that_comes_back_to_where_the_map_has_nothing_for_it_leaves_its_pgs_dow
     report(&mut cluster, &[sessions[0], again], 2);
     assert_eq!(states(&mut cluster, client), "8 pgs: 8 active+clean");
 }
+
+#[test]
+fn a_command_that_takes_an_osd_out_of_the_crush_map_says_what_puts_it_back() {
+    for command in ["rm", "unlink"] {
+        let (mut cluster, client, _) = up();
+        let before = cluster.mon.osdmap().crush.clone();
+        let (code, status, _) =
+            cluster.run(client, &format!(r#"{{"prefix":"osd crush {command}","name":"osd.1"}}"#));
+        assert_eq!(code, 0, "{status}");
+        assert_ne!(states(&mut cluster, client), "8 pgs: 8 active+clean");
+        let (_, after) = status.split_once("`ceph osd crush add ").unwrap_or_else(|| panic!("{status}"));
+        let words: Vec<&str> = after.split('`').next().unwrap().split(' ').collect();
+        let [osd, weight, place @ ..] = words.as_slice() else { panic!("{status}") };
+        let add = format!(r#"{{"prefix":"osd crush add","id":"{osd}","weight":{weight},"args":{place:?}}}"#,);
+        cluster.ok(client, &add);
+        if let Some((_, class)) = status.split_once("`ceph osd crush set-device-class ") {
+            let class = class.split(' ').next().unwrap();
+            cluster.ok(
+                client,
+                &format!(r#"{{"prefix":"osd crush set-device-class","class":"{class}","ids":["{osd}"]}}"#),
+            );
+        }
+        cluster.settle();
+        assert_eq!(states(&mut cluster, client), "8 pgs: 8 active+clean", "{status}");
+        let now = &cluster.mon.osdmap().crush;
+        assert_eq!(now.weight_of(1), before.weight_of(1), "{status}");
+        assert_eq!(now.device_class(1), before.device_class(1), "{status}");
+        assert_eq!(now.parent_of(1).map(|b| b.id), before.parent_of(1).map(|b| b.id), "{status}");
+    }
+}
