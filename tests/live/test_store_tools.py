@@ -464,6 +464,28 @@ def test_an_import_brings_back_nothing_of_snapshots_that_were_purged_meanwhile(t
     client.ceph("tell", "osd.1", "scrub_purged_snaps")
 
 
+def test_tools_that_may_open_few_files_say_so_and_find_no_damage(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1")
+    client.rados("-p", POOL, "put", "o0", "/etc/hostname")
+    cluster.kill()
+    for tool, extra in (("fsck", ()), ("dump", ()), ("list", ()), ("expand", ("--osd", "0"))):
+        argv = cluster.argv("store", tool, cluster.dir, *extra)
+        well = []
+        for limit in range(4, 24):
+            few = ["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(limit), *argv]
+            done = subprocess.run(few, capture_output=True, timeout=BOUND)
+            said = done.stdout.decode() + done.stderr.decode()
+            well.append(done.returncode == 0)
+            if done.returncode:
+                equal(done.returncode, 1, f"the exit code of {tool} with {limit} files")
+                expect("Too many open files" in said and "ulimit -n" in said, f"{tool} with {limit} files: {said!r}")
+            for word in ("damage", "mended", "what is left", "1 problem", "2 problems"):
+                expect(word not in said, f"{tool} with {limit} files: {said!r}")
+        expect(not well[0] and well[-1], f"{tool} fails with the fewest files alone: {well}")
+
+
 def test_a_store_grows_with_its_file(t):
     cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
     client = t.client(cluster)

@@ -111,18 +111,43 @@ pub enum OpenError {
     )]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]
-    Device(#[from] device::OpenError),
+    Device(device::OpenError),
     #[error("{path} failed while it was opened: {error}")]
     Failed { path: PathBuf, error: blockdev::DeviceError },
     /// The modelled device that it was to lie on can't be.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The system's, and not the store's: nothing of it could be looked at.
+    #[error("{path} can't be opened: {error}: {todo}")]
+    FewFiles { path: PathBuf, error: io::Error, todo: &'static str },
     #[error("{path}: {error}")]
     Io {
         path: PathBuf,
         #[source]
         error: io::Error,
     },
+}
+
+impl OpenError {
+    /// The system's error about a file.
+    pub(crate) fn io(path: impl Into<PathBuf>, error: io::Error) -> Self {
+        let path = path.into();
+        match device::few_files(&error) {
+            Some(todo) => OpenError::FewFiles { path, error, todo },
+            None => OpenError::Io { path, error },
+        }
+    }
+}
+
+impl From<device::OpenError> for OpenError {
+    fn from(error: device::OpenError) -> Self {
+        match error {
+            device::OpenError::Io { path, error, .. } if device::few_files(&error).is_some() => {
+                OpenError::io(path, error)
+            }
+            other => OpenError::Device(other),
+        }
+    }
 }
 
 /// What probably made a file or device shorter than what lies on it, and what to do.
@@ -149,6 +174,19 @@ fn why_cut(is_file: bool, is_log: bool, path: &Path, needed: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_without_files_is_told_to_have_more_whatever_was_to_be_opened() {
+        let path = PathBuf::from("c/osd.1/block");
+        let error = || io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        let id = blockdev::DeviceId::Data;
+        let device = device::OpenError::Io { device: id, path: path.clone(), error: error() };
+        for error in [OpenError::io(&path, error()), device.into()] {
+            let said = error.to_string();
+            assert!(matches!(error, OpenError::FewFiles { .. }), "{said}");
+            assert!(said.contains("c/osd.1/block") && said.contains("`ulimit -n`"), "{said}");
+        }
+    }
 
     #[test]
     fn an_empty_store_is_advised_where_a_cluster_runs() {

@@ -80,7 +80,7 @@ pub fn unreadable(path: &Path, error: io::Error) -> OpenError {
             OpenError::NoData { link: path.into(), path: target(path) }
         }
         io::ErrorKind::NotFound => OpenError::NoFile(path.into()),
-        _ => OpenError::Io { path: path.into(), error },
+        _ => OpenError::io(path, error),
     }
 }
 
@@ -102,7 +102,7 @@ pub fn check_log(link: &Path, label: &Label, wanted: &Owner) -> Result<(), OpenE
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             return Err(other(too_short(link)));
         }
-        Err(error) => return Err(OpenError::Io { path, error }),
+        Err(error) => return Err(OpenError::io(path, error)),
     };
     match (decode(&bytes, Part::Log), decode(&bytes, Part::Data)) {
         (Ok((_, has)), _) if has != *wanted => Err(other(format!("it has that of {has}"))),

@@ -217,6 +217,8 @@ pub fn open_to_read(dir: &Path, options: &Options) -> Result<ToRead, OpenError> 
         Ok((store, label, owner)) => {
             return Ok(ToRead { store, label, owner, damage: Vec::new(), read_only });
         }
+        // A store that takes fewer files in spite of damage is not damaged for that.
+        Err(refused @ OpenError::FewFiles { .. }) => return Err(refused),
         Err(refused) => refused,
     };
     let mut found = Vec::new();
@@ -607,7 +609,7 @@ pub(crate) fn no_device(path: &Path) -> OpenError {
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
-    move |error| OpenError::Io { path, error }
+    move |error| OpenError::io(path, error)
 }
 
 pub(crate) fn lock(dir: &Path) -> Result<DirLock, OpenError> {

@@ -64,7 +64,7 @@ fn hold_for(path: &Path, writing: bool) -> Result<File, OpenError> {
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
         _ if writing => not_writable(path, error),
-        _ => OpenError::Io { path: path.into(), error },
+        _ => OpenError::io(path, error),
     })?;
     if is_file {
         let how = match writing {
@@ -82,7 +82,7 @@ pub fn not_writable(path: &Path, error: io::Error) -> OpenError {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             OpenError::ReadOnly { path: path.into(), why: error.to_string() }
         }
-        _ => OpenError::Io { path: path.into(), error },
+        _ => OpenError::io(path, error),
     }
 }
 
@@ -120,7 +120,7 @@ pub fn of_length(path: &Path, bytes: u64, error: io::Error) -> OpenError {
     match error.kind() {
         ErrorKind::FileTooLarge => OpenError::TooLarge { path: path.into(), bytes },
         _ if i64::try_from(bytes).is_err() => OpenError::TooLarge { path: path.into(), bytes },
-        _ => OpenError::Io { path: path.into(), error },
+        _ => OpenError::io(path, error),
     }
 }
 
@@ -225,14 +225,14 @@ pub fn take_for_log(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<Op
                 Err(OpenError::NoDevice(path.into()))
             } else if path.is_symlink() {
                 // It leads nowhere, and no file is made where it is.
-                Err(OpenError::Io { path: path.into(), error })
+                Err(OpenError::io(path, error))
             } else if dir.is_some_and(|dir| !dir.exists()) {
                 Err(OpenError::NoDirectory(path.into()))
             } else {
                 Ok(None)
             }
         }
-        Err(error) => Err(OpenError::Io { path: path.into(), error }),
+        Err(error) => Err(OpenError::io(path, error)),
     }
 }
 
@@ -371,7 +371,7 @@ fn unmake_behind(link: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError
     let path = match link.canonicalize() {
         Ok(path) => path,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(OpenError::Io { path: link.into(), error }),
+        Err(error) => return Err(OpenError::io(link, error)),
     };
     unmake_at(&path, cluster, osd)
 }

@@ -4,6 +4,7 @@
 //! [`Files`] are the devices of a store behind `blockdev::DeviceQueue`. The calls of [`Device`] block: their caller owns a
 //! thread for that. Never looks into what it reads and writes.
 
+mod few_files;
 mod file;
 mod lock;
 mod modelled;
@@ -14,6 +15,7 @@ mod queue;
 mod redb_backend;
 mod redb_in_memory;
 
+pub use few_files::few_files;
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, FileLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};

@@ -94,6 +94,16 @@ pub enum OpenError {
     /// The modelled device that it was to lie on can't be.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The process, or the system, has too many files open.
+    #[error("{path} can't be opened: {error}: {todo}")]
+    FewFiles {
+        /// The directory, or a file in it.
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+        /// What to do.
+        todo: &'static str,
+    },
     /// The system failed.
     #[error("{path}: {error}")]
     Io {

@@ -220,7 +220,10 @@ fn io_error(path: &Path, error: io::Error) -> OpenError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             OpenError::ReadOnly { path, error }
         }
-        _ => OpenError::Io { path, error },
+        _ => match device::few_files(&error) {
+            Some(todo) => OpenError::FewFiles { path, error, todo },
+            None => OpenError::Io { path, error },
+        },
     }
 }
 
