@@ -501,6 +501,8 @@ def test_a_store_grows_with_its_file(t):
     for seconds in (0.01, 0.05, 0.1):
         killed_after(cluster, seconds, *expand, "--size", "1GiB")
     loligo(cluster, *expand, "--size", "1GiB")
+    said = loligo(cluster, *expand, "--size", "1032MiB")
+    expect(f"{1032 << 20} bytes) now" in said and f"{1 << 30} bytes) before" in said, f"a little more: {said!r}")
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store that has grown")
     cluster.up()
     equal(contents(t, client), before, "what clients read")

@@ -10,5 +10,5 @@ mod visible;
 
 pub use nearest::nearest;
 pub use seconds::parse_seconds;
-pub use size::{SizeGrammar, format_bytes, format_bytes_exact, parse_size, parse_size_as};
+pub use size::{SizeGrammar, format_bytes, format_bytes_exact, format_bytes_two, parse_size, parse_size_as};
 pub use visible::{turns_text, visible};

@@ -62,9 +62,27 @@ pub fn format_bytes_exact(bytes: u64) -> String {
     whole.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{} {unit}", bytes >> shift))
 }
 
+/// Two sizes that a sentence holds against each other: as [`format_bytes`] has them, with all their digits where others that differ
+/// would read the same.
+pub fn format_bytes_two(one: u64, other: u64) -> [String; 2] {
+    let [a, b] = [one, other].map(format_bytes);
+    match one != other && a == b {
+        true => [format!("{a} ({one} bytes)"), format!("{b} ({other} bytes)")],
+        false => [a, b],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_sizes_that_differ_read_differently() {
+        let little = format_bytes_two((3 << 30) + (8 << 20), 3 << 30);
+        assert_eq!(little, ["3 GiB (3229614080 bytes)", "3 GiB (3221225472 bytes)"]);
+        assert_eq!(format_bytes_two(4 << 30, 3 << 30), ["4 GiB", "3 GiB"]);
+        assert_eq!(format_bytes_two(3 << 30, 3 << 30), ["3 GiB", "3 GiB"]);
+    }
 
     #[test]
     fn both_grammars_read_whole_numbers_with_binary_units() {

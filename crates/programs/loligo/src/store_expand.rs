@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use host::{ClusterDir, StoreKind};
 use lab::output;
 use serde_json::json;
-use text::format_bytes;
+use text::{format_bytes, format_bytes_two};
 
 use crate::fail;
 use crate::store::{check_owner_in, cluster_with};
@@ -68,7 +68,7 @@ fn expand(args: &Args) -> Result<(), String> {
         let before = format_bytes(before);
         output::line(format_args!("osd.{osd}: nothing to do: the store has all of its {before} already"));
     } else {
-        let (before, after) = (format_bytes(before), format_bytes(after));
+        let [after, before] = format_bytes_two(after, before);
         output::line(format_args!("osd.{osd}: {after} now, {before} before"));
     }
     Ok(())

@@ -59,7 +59,8 @@ pub enum OpenError {
     NoDevice(PathBuf),
     #[error("{0} is neither a block device nor a file: a log lies on one of these")]
     NoPlaceForALog(PathBuf),
-    #[error("{path} has {}, and the logs of such a store need at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
+    #[error("{path} has {}, and the logs of such a store need at least {}",
+        text::format_bytes_two(*.bytes, *.needed)[0], text::format_bytes_two(*.bytes, *.needed)[1])]
     TooSmallForLogs { path: PathBuf, bytes: u64, needed: u64 },
     #[error("{path} has a part of osd.{other}'s store: name another place")]
     OfAnotherOsd { path: PathBuf, other: OsdId },
@@ -92,13 +93,14 @@ pub enum OpenError {
         why_cut(*.is_file, *.is_log, path, *.needed)
     )]
     Cut { path: PathBuf, is_log: bool, is_file: bool, bytes: u64, needed: u64 },
-    #[error("{path}: a block store can't be made in {}; it needs at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
+    #[error("{path}: a block store can't be made in {}; it needs at least {}",
+        text::format_bytes_two(*.bytes, *.needed)[0], text::format_bytes_two(*.bytes, *.needed)[1])]
     TooSmall { path: PathBuf, bytes: u64, needed: u64 },
     #[error("{0} is a block device, which is used whole; the size is for image files")]
     WholeDevice(PathBuf),
     #[error(
         "{path} has {}, and a store can't be made smaller, as {}: name more than it has",
-        text::format_bytes(*.has), text::format_bytes(*.bytes)
+        text::format_bytes_two(*.has, *.bytes)[0], text::format_bytes_two(*.has, *.bytes)[1]
     )]
     Shrinks { path: PathBuf, bytes: u64, has: u64 },
     #[error("{path} can't have {}: its file system has no files so large; name a smaller size", text::format_bytes(*.bytes))]
