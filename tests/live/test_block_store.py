@@ -78,6 +78,8 @@ def test_a_byte_that_flips_on_the_device_is_an_error_and_never_data(t):
     loligo(cluster, "stop", cluster.dir)
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "a store without damage")
     shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "bad", "-f", "json"))
+    said = loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "bad")
+    expect("{" not in said and "device_offset: " in said and said.startswith("osd.0:\n"), f"a plain form: {said!r}")
     said = loligo(cluster, "store", "dump", cluster.dir, "--object", "nowhere", code=1)
     expect("no store here has an object 'nowhere'" in said, said)
     extents = shown["osd.0"]["objects"][0]["extents"]

@@ -8,6 +8,7 @@ mod memory;
 mod mon;
 mod options_list;
 mod panics;
+mod plain;
 mod start;
 mod status;
 mod stop;

@@ -17,7 +17,7 @@ use store::{
 use text::{format_bytes, visible};
 use types::GHObject;
 
-use crate::{fail, store_bench, store_convert, store_expand, store_log, store_pgs};
+use crate::{fail, plain, store_bench, store_convert, store_expand, store_log, store_pgs};
 
 /// How often a long check says how far it is.
 pub const PROGRESS: Duration = Duration::from_secs(2);
@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> ExitCode {
         clean &= report["problems"].as_array().is_none_or(Vec::is_empty);
         found |= report["objects"].as_array().is_some_and(|objects| !objects.is_empty());
         if of.format == "plain" {
-            plain(osd, &report);
+            show(osd, &report);
         }
         all.push((format!("osd.{osd}"), report));
     }
@@ -179,13 +179,14 @@ fn no_block_store(description: &Description, osd: u32) -> String {
     format!("it has the store '{store}', and this command knows 'block' alone")
 }
 
-/// One line for what is well or wrong, and one for each thing.
-fn plain(osd: u32, report: &Value) {
+/// Of a check one line for what is well or wrong, and one for each thing; of a dump all of it.
+fn show(osd: u32, report: &Value) {
     if let Some(error) = report["error"].as_str() {
         return output::line(format_args!("osd.{osd}: {error}"));
     }
     let Some(problems) = report["problems"].as_array() else {
-        return output::line(format_args!("osd.{osd}: {report:#}"));
+        output::line(format_args!("osd.{osd}:"));
+        return plain::lines(report, 1).iter().for_each(|line| output::line(format_args!("{line}")));
     };
     for mended in report["mended"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output::line(format_args!("osd.{osd}: mended: {mended}"));
