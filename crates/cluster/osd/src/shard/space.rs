@@ -204,12 +204,12 @@ impl SpaceBudget {
     }
 
     fn left(&self) -> u64 {
-        self.statfs.bytes_available.saturating_sub(self.reserved()).saturating_sub(self.charged)
+        self.left_in_the_end().saturating_sub(self.charged)
     }
 
     /// What is left if the writes under way take nothing.
     fn left_in_the_end(&self) -> u64 {
-        self.left().saturating_add(self.charged)
+        self.statfs.bytes_available.saturating_sub(self.reserved())
     }
 
     /// What would be left if everything in the store were removed, at most.
@@ -434,6 +434,15 @@ mod tests {
         space.statfs_sent(0);
         answer(&mut space, 1000, 130);
         assert!(begins(&mut space, 50));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_taken_for_space_that_there_is() {
+        let mut space = space(1000, 530);
+        assert!(begins(&mut space, 400) && !begins(&mut space, 200));
+        space.statfs_sent(400);
+        answer(&mut space, 1000, 130);
+        assert!(space.is_full(), "100 are left, however much is on its way, and 200 were wanted");
     }
 
     #[test]
