@@ -87,6 +87,7 @@ mon_data = $dir/mon.\$id
 mon_allow_pool_delete = true
 mon_warn_on_pool_no_redundancy = false
 mon_data_avail_warn = 0
+mon_data_avail_crit = 0
 auth_allow_insecure_global_id_reclaim = false
 mon_max_pg_per_osd = 1000
 osd_crush_chooseleaf_type = 0
