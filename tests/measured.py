@@ -26,39 +26,40 @@ def note(words):
     print(words, file=sys.stderr, flush=True)
 
 
+def parent_and_ticks(path):
+    """A process's parent and the CPU that it has used, by its `/proc/PID/stat`."""
+    with open(path, encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[1]), int(fields[11]) + int(fields[12])
+
+
 def cpu_seconds(pids):
-    total = 0
-    for pid in pids:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS
+    return sum(parent_and_ticks(f"/proc/{pid}/stat")[1] for pid in pids) / TICKS
 
 
 class KernelThreads:
-    """CPU of the kernel's own threads, all of them, since the last look: with nothing else to do on the machine, what they do
-    for the server that is measured. For a write that is to be durable that is the end of each request and the device's flush."""
+    """CPU of the kernel's own threads, all of them, from here on: with nothing else to do on the machine, what they do for the
+    server that is measured. For a write that is to be durable that is the end of each request and the device's flush."""
 
     def __init__(self):
-        self.before = self.look()
+        self.before = self.ticks()
 
     @staticmethod
-    def look():
+    def ticks():
         found = {}
         for path in glob.glob("/proc/[0-9]*/stat"):
             try:
-                with open(path, encoding="ascii") as f:
-                    fields = f.read().rsplit(")", 1)[1].split()
+                parent, ticks = parent_and_ticks(path)
             except (FileNotFoundError, ProcessLookupError):
                 continue
             # Their parent is kthreadd.
-            if fields[1] == "2":
-                found[path] = (int(fields[11]) + int(fields[12])) / TICKS
+            if parent == 2:
+                found[path] = ticks
         return found
 
     def cpu_seconds(self):
         # One that has ended meanwhile is left out.
-        return sum(seconds - self.before.get(path, 0) for path, seconds in self.look().items())
+        return sum(ticks - self.before.get(path, 0) for path, ticks in self.ticks().items()) / TICKS
 
 
 def rss_mib(pid):

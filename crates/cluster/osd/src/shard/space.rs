@@ -54,7 +54,7 @@ pub(crate) struct SpaceBudget {
     waiting: u64,
     /// A write waits here that is refused if the store has too little.
     tries: bool,
-    /// Something waits here since the store was last asked.
+    /// Something waits here that no answer of the store was for.
     unanswered: bool,
     /// The largest write of a PG and a session that was sent back: its client sends it again when the map says that there is
     /// room, so this OSD is full until then.
