@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Transaction {
-    /// Sentinels as objects, ends out of range, senseless splits, infos and checksums that don't fit.
+    /// Sentinels as objects, pairs of two pools, ends out of range, senseless splits, infos and checksums that don't fit.
     ///
     /// # Errors
     /// The first step's that is wrong; the caller's fault.
@@ -21,11 +21,17 @@ impl Transaction {
     /// # Errors
     /// The caller's fault.
     pub fn check_step(&self, step: &Step) -> Result<(), StoreError> {
-        for object in step.references().into_iter().flatten() {
+        let references = step.references();
+        for object in references.into_iter().flatten() {
             let (_, name) = self.object(object);
             if is_sentinel(name) {
                 return Err(StoreError::NotAnObject(Box::new(name.clone())));
             }
+        }
+        if let [Some(from), Some(to)] = references.map(|object| object.map(|object| self.object(object).0))
+            && from.pool() != to.pool()
+        {
+            return Err(StoreError::AcrossPools { from, to });
         }
         match step {
             Step::Object { change, .. } => {
@@ -76,7 +82,8 @@ fn check_collection(from: CollectionId, change: &CollectionChange) -> Result<(),
         CollectionChange::Split { into, bits, .. } | CollectionChange::Merge { into, bits } => (*into, *bits),
         CollectionChange::Create { .. } | CollectionChange::Remove => return Ok(()),
     };
-    if from == into || from == CollectionId::Meta || into == CollectionId::Meta || bits > 32 {
+    let is_apart = from.pool() != into.pool() || [from, into].contains(&CollectionId::Meta);
+    if from == into || is_apart || bits > 32 {
         return Err(StoreError::BadSplit { from, into, bits });
     }
     Ok(())

@@ -53,7 +53,7 @@ pub enum StoreError {
         /// The record's version.
         version: EVersion,
     },
-    /// A split or merge that makes no sense: with itself, of the meta collection, or by more than 32 bits.
+    /// A split or merge that makes no sense: with itself, of the meta collection, with another pool's, or by more than 32 bits.
     #[error("can't split or merge {from} and {into} by {bits} bits")]
     BadSplit {
         /// The collection to take objects from.
@@ -69,6 +69,9 @@ pub enum StoreError {
     /// The collections that a transaction names live in different store shards.
     #[error("{first} and {second} live in different store shards")]
     AcrossShards { first: CollectionId, second: CollectionId },
+    /// An object is cloned or renamed only within a pool: what its data take counts for that.
+    #[error("{from} and {to} are of different pools")]
+    AcrossPools { from: CollectionId, to: CollectionId },
     /// The store has no such shard.
     #[error("the store has no shard {}, only {shards}", .shard.0)]
     NoSuchShard { shard: StoreShard, shards: u32 },
@@ -145,6 +148,7 @@ impl StoreError {
             | Self::BadSplit { .. }
             | Self::AfterRefused(_)
             | Self::AcrossShards { .. }
+            | Self::AcrossPools { .. }
             | Self::NoSuchShard { .. }
             | Self::Rehoming { .. }
             | Self::InfoTooLarge { .. }
@@ -174,6 +178,7 @@ impl StoreError {
             | Self::LogOrder { .. }
             | Self::BadSplit { .. }
             | Self::AcrossShards { .. }
+            | Self::AcrossPools { .. }
             | Self::NoSuchShard { .. }
             | Self::InfoTooLarge { .. }
             | Self::BadChecksums { .. } => Errno::EINVAL,

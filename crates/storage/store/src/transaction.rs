@@ -249,12 +249,12 @@ pub enum Step {
         object: ObjectRef,
         change: ObjectChange,
     },
-    /// Makes `to` equal `from`, which must exist: data, attributes, omap, hint. What `to` was is gone.
+    /// Makes `to` equal `from`, which must exist and be of the same pool: data, attributes, omap, hint. What `to` was is gone.
     Clone {
         from: ObjectRef,
         to: ObjectRef,
     },
-    /// Copies bytes of `from`, which must exist, to `to`, which is created. What lies behind `from`'s end is copied as
+    /// Copies bytes of `from`, which must exist, to `to`, of the same pool, which is created. What lies behind `from`'s end is copied as
     /// zeros.
     CloneRange {
         from: ObjectRef,
@@ -266,7 +266,7 @@ pub enum Step {
         /// First byte in `to`.
         to_offset: u64,
     },
-    /// Renames an object that exists to one that doesn't, maybe in another collection.
+    /// Renames an object that exists to one that doesn't, maybe in another collection of its pool.
     Rename {
         from: ObjectRef,
         to: ObjectRef,

@@ -83,7 +83,7 @@ fn metadata_bytes_are_what_the_tables_hold() {
     let changes: [Change; 6] = [
         |t, o| t.remove(META, &o(3)).truncate(META, &o(4), 10).zero(META, &o(5), 0, 9999),
         |t, o| t.clone_object(META, &o(6), &o(7)).clone_range(META, (&o(6), 0), (&o(8), 77_000), 9000),
-        |t, o| t.create_collection(pg(1), 1).rename((META, &o(9)), (pg(1), &o(30))),
+        |t, o| t.create_collection(pg(1), 1).touch(pg(1), &o(30)).rename((META, &o(9)), (META, &o(31))),
         |t, o| {
             t.change(META, &o(10), ObjectChange::OmapClear);
             t.change(
@@ -95,7 +95,10 @@ fn metadata_bytes_are_what_the_tables_hold() {
             t.omap_set(META, &o(13), vec![("key3".into(), vec![1; 1000].into())])
         },
         |t, _| t.log_trim(META, version(7)).log_rewind(META, version(15)).set_info(META, vec![1; 4000]),
-        |t, _| t.create_collection(pg(2), 1).merge(pg(1), pg(2), 0).set_info(pg(2), vec![1; 9]),
+        |t, o| {
+            t.create_collection(pg(2), 1).rename((pg(1), &o(30)), (pg(2), &o(32)));
+            t.merge(pg(1), pg(2), 0).set_info(pg(2), vec![1; 9])
+        },
     ];
     for change in changes {
         h.commit(|t| change(t, &o));

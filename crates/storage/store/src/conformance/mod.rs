@@ -67,6 +67,7 @@ macro_rules! conformance_tests {
             logs_of_thousands_of_records_page_trim_and_rewind,
             an_info_is_replaced_and_survives_changes_of_the_log,
             rename_moves_within_and_between_collections,
+            objects_stay_in_their_pool,
             collections_are_made_listed_and_removed,
             a_list_has_cephs_order_and_goes_on,
             names_of_any_bytes_and_two_kilobytes_are_kept,

@@ -51,6 +51,28 @@ pub fn rename_moves_within_and_between_collections<F: Factory>(factory: &mut F) 
     assert_eq!(h.refused(|t| t.rename((c, &a), (pg(9), &b))), StoreError::NoSuchCollection(pg(9)));
 }
 
+pub fn objects_stay_in_their_pool<F: Factory>(factory: &mut F) {
+    let (mut h, c) = one_pg(factory);
+    let other = CollectionId::Pg(types::PgId { pool: PoolId(2), seed: 0 }.into());
+    let (a, b) = (object("a", 1), object("b", 2));
+    create_beside(&mut h, c, other, 0);
+    h.commit(|t| t.write(c, &a, 0, pattern(9000, 1)));
+    let refused = [
+        h.refused(|t| t.rename((c, &a), (other, &a))),
+        h.refused(|t| t.rename((c, &a), (CollectionId::Meta, &a))),
+        h.refused(|t| t.clone_range(c, (&a, 0), (&b, 0), 10).rename((c, &b), (other, &b))),
+    ];
+    for (at, error) in refused.into_iter().enumerate() {
+        let to = if at == 1 { CollectionId::Meta } else { other };
+        assert_eq!(error, StoreError::AcrossPools { from: c, to });
+    }
+    for (from, into) in [(c, other), (other, c)] {
+        assert_eq!(h.refused(|t| t.split(from, 1, 0, into)), StoreError::BadSplit { from, into, bits: 1 });
+        assert_eq!(h.refused(|t| t.merge(from, into, 0)), StoreError::BadSplit { from, into, bits: 0 });
+    }
+    assert_eq!((h.list(c), h.list(other)), (vec![a], vec![]));
+}
+
 pub fn collections_are_made_listed_and_removed<F: Factory>(factory: &mut F) {
     let mut h = empty(factory);
     let collections = |h: &mut Harness<F::Store>| match h.get(ReadRequest::Collections) {

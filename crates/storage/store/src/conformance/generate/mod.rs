@@ -105,10 +105,11 @@ impl Generator {
         id
     }
 
-    /// A collection of the same shard that takes transactions.
+    /// A collection of the same shard and pool that takes transactions.
     fn partner(&mut self, model: &Model, id: CollectionId) -> CollectionId {
-        let fits =
-            |&other: &CollectionId| takes_transactions(model, other) && model.home(other) == model.home(id);
+        let is_beside =
+            |other: CollectionId| model.home(other) == model.home(id) && other.pool() == id.pool();
+        let fits = |&other: &CollectionId| takes_transactions(model, other) && is_beside(other);
         let all: Vec<_> = model.collections().into_iter().filter(fits).collect();
         match all.len() {
             0 => id,
