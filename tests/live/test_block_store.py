@@ -382,9 +382,9 @@ def put_bytes(t, client, name, data):
     client.rados("-p", POOL, "put", name, path)
 
 
-def pool_df(client):
+def pool_df(client, name=POOL):
     pools = client.ceph_json("df", "detail")["pools"]
-    return next(pool["stats"] for pool in pools if pool["name"] == POOL)
+    return next(pool["stats"] for pool in pools if pool["name"] == name)
 
 
 def test_a_pools_data_are_compressed_and_survive_a_kill(t):
@@ -427,6 +427,51 @@ def test_a_pools_data_are_compressed_and_survive_a_kill(t):
     shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "lz4", "-f", "json"))
     packed = [e["compressed"] for e in shown["osd.0"]["objects"][0]["extents"] if "compressed" in e]
     expect(packed and packed[0]["algorithm"] == "lz4" and packed[0]["bytes"] < 64 << 10, shown)
+
+
+def test_a_thin_image_takes_what_was_written(t):
+    """What `ceph df` and `rados df` say of holes, of what clones share, and of blocks that no one needs any more."""
+    cluster, client = started(t, "--osds", "2", "--osd-size", "1GiB", "--set", "osd_mon_report_interval=0.2")
+    unit, written, step = 4096, 40, 10 << 20
+    with open(t.path("thin"), "wb") as f:
+        for n in range(written):
+            f.seek(n * step + (1 << 20))
+            f.write(os.urandom(unit))
+        f.truncate(written * step)
+    client.run("rbd", "import", "--sparse-size", "4K", t.path("thin"), f"{POOL}/thin")
+    data, of_headers = written * unit, 64 << 10
+
+    def takes(words, stored, used=None, pool=POOL, more=of_headers):
+        used = stored if used is None else used
+
+        def is_said():
+            stats = pool_df(client, pool)
+            of_rados = client.rados("df", "-f", "json").json()["pools"]
+            by_rados = next(int(found["size_bytes"]) for found in of_rados if found["name"] == pool)
+            return (stored <= stats["stored"] <= stored + more and used <= stats["bytes_used"] <= used + more
+                    and by_rados == stats["bytes_used"])
+
+        until(is_said, f"{words}: {stored} stored and {used} used")
+
+    takes("a thin image", data)
+    client.run("rbd", "snap", "create", f"{POOL}/thin@one")
+    client.run("rbd", "snap", "protect", f"{POOL}/thin@one")
+    client.run("rbd", "clone", f"{POOL}/thin@one", f"{POOL}/child")
+    takes("with a clone", data)
+    client.run("rbd", "flatten", "--no-progress", f"{POOL}/child")
+    takes("flattened", 2 * data)
+    cluster.kill()
+    cluster.up()
+    takes("after a kill", 2 * data)
+    client.run("rbd", "snap", "unprotect", f"{POOL}/thin@one")
+    client.run("rbd", "snap", "purge", "--no-progress", f"{POOL}/thin")
+    client.run("rbd", "rm", "--no-progress", f"{POOL}/thin")
+    takes("one removed", data)
+    # Without holes it is the objects' sizes that are stored, and whole blocks that are used.
+    client.ceph("osd", "pool", "create", "small", "8")
+    for n in range(3):
+        client.rados("-p", "small", "put", f"small{n}", "/etc/hostname")
+    takes("small objects", 3 * os.path.getsize("/etc/hostname"), 3 * unit, pool="small", more=0)
 
 
 def test_hints_and_options_say_what_is_compressed(t):

@@ -171,7 +171,18 @@ impl<'a> Decoder<'a> {
     /// remain cannot hold them.
     #[inline]
     pub fn count(&mut self, element_size_min: usize, what: &'static str) -> Result<usize, DecodeError> {
-        let n: u32 = self.get()?;
+        let n = self.get()?;
+        self.check_count(n, element_size_min, what)
+    }
+
+    /// See [`Decoder::count`], for a count that was read otherwise.
+    #[inline]
+    pub fn check_count(
+        &self,
+        n: u32,
+        element_size_min: usize,
+        what: &'static str,
+    ) -> Result<usize, DecodeError> {
         let needed = (n as usize).saturating_mul(element_size_min.max(1));
         if needed <= self.remaining() {
             Ok(n as usize)

@@ -226,7 +226,7 @@ impl Mon {
             paxos: messages::Paxos::at(self.pgmap.version),
             fsid: self.config.fsid,
             pool_stats,
-            per_pool: !self.pgmap.pool_space.is_empty(),
+            per_pool: self.pgmap.is_by_pool(),
         };
         out.push(MonEffect::Send { session, message: reply.into() });
     }

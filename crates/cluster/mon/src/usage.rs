@@ -95,19 +95,20 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     }
     let avail_raw = rule_avail(map, pgmap, pool.crush_rule.into());
     let max_avail = if copies > 0.0 { (avail_raw as f64 / copies) as u64 } else { 0 };
-    // Loligo's OSDs report by pool only what is compressed.
-    let by_pool = stats.stat.num_store_stats > 0 && space.allocated != 0;
+    let by_pool = stats.stat.num_store_stats > 0 && pgmap.is_by_pool();
     let compressed = (positive(space.data_compressed_allocated), positive(space.data_compressed_original));
+    let sizes = (positive(sums.num_bytes) as f64 * copies) as u64;
     let (used_data, used_omap) = if by_pool {
         (positive(space.allocated), positive(space.omap_allocated))
     } else {
-        let whole = (positive(sums.num_bytes) as f64 * copies) as u64;
-        (whole.saturating_sub(compressed.1.saturating_sub(compressed.0)), 0)
+        (sizes.saturating_sub(compressed.1.saturating_sub(compressed.0)), 0)
     };
     let (stored_raw_data, stored_omap) = if by_pool && copies > 0.0 {
-        (positive(space.data_stored), (positive(space.omap_allocated) as f64 / copies) as u64)
+        // Stores count whole blocks, and sizes have the holes.
+        let stored = positive(space.data_stored).min(sizes);
+        (stored, (positive(space.omap_allocated) as f64 / copies) as u64)
     } else {
-        ((positive(sums.num_bytes) as f64 * copies) as u64, 0)
+        (sizes, 0)
     };
     let stored_data = if copies > 0.0 { (stored_raw_data as f64 / copies) as u64 } else { 0 };
     let used = used_data + used_omap;

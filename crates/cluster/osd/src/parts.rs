@@ -179,7 +179,7 @@ pub(crate) enum ToControl {
     },
     Space {
         shard: StoreShard,
-        space: ShardSpace,
+        space: Box<ShardSpace>,
     },
     /// Answers [`ToShard::CollectStats`] and [`ToGate::CollectStats`].
     Stats {

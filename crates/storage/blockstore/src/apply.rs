@@ -71,6 +71,7 @@ impl Context<'_> {
     }
 
     fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
+        self.pool = self.pool_blocks.is_counted.then(|| txn.collection_of(step).pool());
         if !matches!(step, Step::Object { .. } | Step::Log { .. } | Step::SetInfo { .. }) {
             self.leave_last();
         }
@@ -174,10 +175,10 @@ impl Context<'_> {
         if let Home::Here(record) = onode.home(Inline::FirstChunk) {
             self.give_up_record(record)?;
         }
-        if let Some(all) = self.few_keys(onode, Dead::All.parts())? {
+        if let Some(all) = self.few_keys(onode, Dead::All(None).parts())? {
             return self.delete_parts(all);
         }
-        self.put(dead_key(onode.number), Dead::All.encode())?;
+        self.put(dead_key(onode.number), Dead::All(self.pool).encode())?;
         if onode.omap != onode.number {
             self.put(dead_key(onode.omap), Dead::Omap.encode())?;
         }

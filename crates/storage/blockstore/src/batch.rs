@@ -7,6 +7,7 @@ use crate::bitmap::Run;
 use crate::layer::Layer;
 use crate::layout::{BLOCK, Counters};
 use crate::page::{Key, get_runs, put_runs};
+use crate::pool_blocks::PoolChanges;
 
 /// Changes of the tables and of blocks that happen together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,10 +17,15 @@ pub struct Batch {
     pub allocated: Vec<Run>,
     /// Blocks that hold none any more.
     pub freed: Vec<Run>,
+    /// What these come to for pools; nothing where the shard does not count.
+    pub pools: PoolChanges,
     /// Contents of blocks that are in the log, to be written to their places later.
     pub deferred: Vec<(u64, Piece)>,
     pub changes: Layer,
 }
+
+/// In the number of deferred blocks: changes of pools follow their numbers.
+const HAS_POOLS: u32 = 1 << 31;
 
 impl Batch {
     /// With its length in front: several may follow one another in a record.
@@ -27,7 +33,15 @@ impl Batch {
         let changes =
             self.changes.iter().map(|(key, value)| 9 + key.len() + value.as_ref().map_or(0, |v| v.len()));
         let runs = self.allocated.len() + self.freed.len();
-        let room = 4 + Counters::BYTES + 16 + 12 * runs + changes.sum::<usize>() + 8 * self.deferred.len();
+        let pools = self.pools.iter().count();
+        let of_pools = if pools > 0 { 4 + PoolChanges::BYTES * pools } else { 0 };
+        let room = 4
+            + Counters::BYTES
+            + 16
+            + 12 * runs
+            + changes.sum::<usize>()
+            + 8 * self.deferred.len()
+            + of_pools;
         let mut e = Encoder::with_capacity(0, room);
         // The length, which is known at the end.
         e.put(&0u32);
@@ -38,9 +52,12 @@ impl Batch {
         for (key, value) in &self.changes {
             e.blob(key).put(&value.is_some()).blob(value.as_deref().unwrap_or_default());
         }
-        e.put(&(self.deferred.len() as u32));
+        e.put(&(self.deferred.len() as u32 | if pools > 0 { HAS_POOLS } else { 0 }));
         for (block, _) in &self.deferred {
             e.put(block);
+        }
+        if pools > 0 {
+            self.pools.put(&mut e);
         }
         let data = self.deferred.len() * BLOCK as usize;
         debug_assert_eq!(e.len(), room, "memory is taken once");
@@ -77,14 +94,17 @@ impl Batch {
             let value = Piece::copy_from(d.blob("value of a batch")?);
             changes.insert(key.into(), there.then_some(value));
         }
-        let count = d.count(8 + BLOCK as usize, "blocks of a batch")?;
+        let count: u32 = d.get()?;
+        let has_pools = count & HAS_POOLS != 0;
+        let count = d.check_count(count & !HAS_POOLS, 8 + BLOCK as usize, "blocks of a batch")?;
         let blocks = (0..count).map(|_| d.get()).collect::<Result<Vec<u64>, _>>()?;
+        let pools = if has_pools { PoolChanges::get(&mut d)? } else { PoolChanges::default() };
         let mut deferred = Vec::with_capacity(count);
         for block in blocks {
             deferred.push((block, Piece::copy_from(d.take(BLOCK as usize, "block of a batch")?)));
         }
         d.finish()?;
-        Ok(Self { counters, allocated, freed, deferred, changes })
+        Ok(Self { counters, allocated, freed, pools, deferred, changes })
     }
 }
 
@@ -99,6 +119,7 @@ mod tests {
             counters: Counters { next_number: 1, objects: 2, metadata_bytes: 3 },
             allocated: vec![Run { start: 4, count: 2 }],
             freed: vec![],
+            pools: PoolChanges::default(),
             deferred: vec![(4, Piece::from(vec![7; BLOCK as usize]))],
             changes: layer_of(
                 [(1, Some(Piece::copy_from(b"v"))), (2, None)]

@@ -8,6 +8,7 @@ use store::StatFs;
 use crate::bitmap::REGION_BYTES;
 use crate::layer::CHANGE_MEMORY;
 use crate::layout::{BLOCK, Counters};
+use crate::pool_blocks::COUNT_BYTES;
 use crate::ranges::Grown;
 use crate::store::{BlockStore, DISCARDED_BLOCKS_MIN};
 
@@ -57,6 +58,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             metadata_bytes: self.counters.metadata_bytes * Self::METADATA_FACTOR,
             metadata_factor: Self::METADATA_FACTOR,
             objects: self.counters.objects,
+            by_pool: self.pool_blocks.bytes(),
             compressed: self.packer.counted.clone(),
         }
     }
@@ -76,8 +78,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         // A checkpoint begins with adding these to the changes: without them free blocks that are scattered over many regions could be
         // given out down to what the changes alone need.
         let regions = self.space.dirty_regions();
-        let keys = tables.active().len() + regions as usize;
-        of_pages + of_changes(tables.active_bytes + regions * BITMAP_CHANGE_BYTES, keys)
+        let pools = self.pool_blocks.changed();
+        let keys = tables.active().len() + regions as usize + pools;
+        let added = regions * BITMAP_CHANGE_BYTES + pools as u64 * (COUNT_BYTES + CHANGE_MEMORY);
+        of_pages + of_changes(tables.active_bytes + added, keys)
     }
 
     /// Gives out no free block until the device's owner provides it: the file below may have a hole there.

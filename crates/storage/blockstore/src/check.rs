@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use blockdev::DeviceQueue;
 use buffer::Piece;
 use encoding::DecodeError;
-use store::{Compressed, StoreError, keys};
+use store::{CollectionId, Compressed, StoreError, keys};
 use types::PoolId;
 
 use crate::ENTRY_BYTES;
 use crate::block_uses::{BlockUses, Uses};
-use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
+use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot};
 use crate::layer::Layer;
 use crate::layout::BLOCK;
 use crate::one_place::Copies;
@@ -28,6 +28,9 @@ use crate::tree::Gap;
 /// Why a check says nothing of blocks and counts.
 pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
 
+/// What has no known object counts for this pool, which is that of the meta collection.
+pub(crate) const NO_POOL: PoolId = PoolId(-1);
+
 /// A check under way. It reads no data, and sees what is queued: nothing may be queued while it runs.
 #[derive(Default)]
 pub struct Checker {
@@ -36,8 +39,8 @@ pub struct Checker {
     copies: Copies,
     /// Collections by their keys without the table.
     collections: BTreeMap<Key, Shape>,
-    /// The parts of spaces that collections have, by space and first reversed hash.
-    parts: BTreeMap<(u64, u64), HashPart>,
+    /// The parts of spaces that collections have, by space and first reversed hash, with the collections' pools.
+    parts: BTreeMap<(u64, u64), (HashPart, PoolId)>,
     pub(crate) dead: BTreeMap<u64, Dead>,
     /// Numbers of objects, and of omaps that have one of their own.
     pub(crate) onodes: BTreeSet<u64>,
@@ -46,6 +49,10 @@ pub struct Checker {
     pub(crate) numbers: Vec<u64>,
     /// Which inline parts each has under keys of their own.
     own_keys: Vec<OwnKeys>,
+    /// How many blocks the records of each map that none before it did.
+    own_blocks: Vec<u32>,
+    /// Blocks of each pool's objects, and of what is dead.
+    pub(crate) pool_blocks: BTreeMap<PoolId, u64>,
     pub(crate) mapped: BlockUses,
     pub(crate) counts: BTreeMap<u64, u32>,
     pub(crate) metadata_bytes: u64,
@@ -147,7 +154,8 @@ impl Checker {
     }
 
     fn look_at(&mut self, key: &[u8], value: &Piece) {
-        if let table::BITMAP | table::STRANDED = key[0] {
+        // An opening has loaded the counts of pools' blocks: a value that is none is refused there.
+        if let table::BITMAP | table::STRANDED | table::POOL_BLOCKS = key[0] {
             return;
         }
         self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
@@ -221,43 +229,61 @@ impl Checker {
         {
             self.problems.push(format!("two objects have the number {} or {}", onode.number, onode.omap));
         }
-        for (number, dead) in [(onode.number, Dead::All), (onode.omap, Dead::Omap)] {
+        for (number, dead) in [(onode.number, Dead::All(None)), (onode.omap, Dead::Omap)] {
             if self.dead.get(&number).is_some_and(|found| *found >= dead) {
                 self.problems.push(format!("object number {number} is there, and dead"));
             }
         }
         let omap = (onode.omap != onode.number).then_some(onode.omap);
+        let mut blocks = 0;
         for number in [onode.number].into_iter().chain(omap) {
-            let own = self.numbers.binary_search(&number).ok().map(|at| self.own_keys[at]);
-            if let Some(what) = own.and_then(|own| onode.contradiction(own)) {
+            let Ok(at) = self.numbers.binary_search(&number) else { continue };
+            blocks += self.own_blocks[at];
+            if let Some(what) = onode.contradiction(self.own_keys[at]) {
                 self.problems.push(format!("object number {number} {what}: nothing here mends that"));
             }
         }
         if let Home::Here(record) = onode.home(Inline::FirstChunk) {
-            self.look_at_record(onode.number, record)?;
+            blocks += self.look_at_record(onode.number, record)?;
         }
-        let at = space_of(key).zip(object_of(key));
-        let Some((space, object)) = at else {
-            self.problems.push(format!("key {key:02x?} names no object"));
-            return Ok(());
-        };
-        let hash = u64::from(object.hobj.hash.reverse_bits());
-        let part = self.parts.range(..=(space, hash)).next_back();
-        let is_in = part.is_some_and(|(_, part)| part.space == space && part.hashes.contains(&hash));
-        // Its collection may be among what can't be read.
-        if !is_in && !self.is_partial {
-            self.problems.push(format!("object {object} in space {space} is in no collection"));
-        }
+        self.look_at_place(key, blocks);
         Ok(())
     }
 
+    /// Whether an object is in a collection, for whose pool these blocks of it count.
+    fn look_at_place(&mut self, key: &[u8], blocks: u32) {
+        let at = space_of(key).zip(object_of(key));
+        let Some((space, object)) = at else {
+            self.problems.push(format!("key {key:02x?} names no object"));
+            return self.count_blocks(NO_POOL, blocks);
+        };
+        let hash = u64::from(object.hobj.hash.reverse_bits());
+        let part = self.parts.range(..=(space, hash)).next_back().map(|(_, part)| part);
+        let part = part.filter(|(part, _)| part.space == space && part.hashes.contains(&hash));
+        let pool = part.map(|(_, pool)| *pool);
+        self.count_blocks(pool.unwrap_or(NO_POOL), blocks);
+        // Its collection may be among what can't be read.
+        if pool.is_none() && !self.is_partial {
+            self.problems.push(format!("object {object} in space {space} is in no collection"));
+        }
+    }
+
+    fn count_blocks(&mut self, pool: PoolId, blocks: u32) {
+        if blocks > 0 {
+            *self.pool_blocks.entry(pool).or_default() += u64::from(blocks);
+        }
+    }
+
     fn gather_parts(&mut self) {
-        for part in self.collections.values().flat_map(Shape::parts) {
-            self.parts.insert((part.space, part.hashes.start), part.clone());
+        for (key, shape) in &self.collections {
+            let pool = keys::collection_of(key).map_or(NO_POOL, CollectionId::pool);
+            for part in shape.parts() {
+                self.parts.insert((part.space, part.hashes.start), (part.clone(), pool));
+            }
         }
         let mut last: Option<&HashPart> = None;
         let all: usize = self.collections.values().map(|shape| shape.parts().len()).sum();
-        for part in self.parts.values() {
+        for (part, _) in self.parts.values() {
             if last.is_some_and(|last| last.space == part.space && last.hashes.end > part.hashes.start) {
                 self.problems.push(format!("two collections have the same hashes of space {}", part.space));
             }
@@ -277,20 +303,37 @@ impl Checker {
         if self.numbers.last() != Some(&number) {
             self.numbers.push(number);
             self.own_keys.push(OwnKeys::default());
+            self.own_blocks.push(0);
         }
         self.own_keys.iter_mut().next_back().into_iter().for_each(|own| own.note(key));
         if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
             return Ok(());
         }
-        self.look_at_record(number, value)
+        let blocks = self.look_at_record(number, value)?;
+        self.own_blocks.iter_mut().next_back().into_iter().for_each(|own| *own += blocks);
+        Ok(())
     }
 
-    /// A record of the map of data.
-    fn look_at_record(&mut self, number: u64, record: &[u8]) -> Result<(), DecodeError> {
+    /// A record of the map of data. Returns how many blocks it maps that none before it did.
+    fn look_at_record(&mut self, number: u64, record: &[u8]) -> Result<u32, DecodeError> {
         let chunk = Chunk::decode(record)?;
-        chunk.blobs.iter().for_each(|blob| self.look_at_blob(number, blob));
-        chunk.slots.values().for_each(|slot| self.mapped.note(slot));
-        Ok(())
+        let mut blocks = 0;
+        for blob in &chunk.blobs {
+            self.look_at_blob(number, blob);
+            // One chunk may have the same blob twice: two parts of it were cloned, one after the other.
+            blocks += self.map(&blob.stored);
+        }
+        Ok(blocks + self.map(chunk.slots.values()))
+    }
+
+    /// Returns how many of these blocks nothing has mapped before.
+    fn map<'a>(&mut self, slots: impl IntoIterator<Item = &'a Slot>) -> u32 {
+        let mut first = 0;
+        for slot in slots {
+            first += u32::from(self.mapped.get(slot.block).is_none());
+            self.mapped.note(slot);
+        }
+        first
     }
 
     fn look_at_blob(&mut self, number: u64, blob: &Blob) {
@@ -305,8 +348,20 @@ impl Checker {
             of_pool.stored += u64::from(blob.bytes);
             of_pool.allocated += blob.stored.len() as u64 * BLOCK;
         }
-        // One chunk may have the same blob twice: two parts of it were cloned, one after the other.
-        blob.stored.iter().for_each(|slot| self.mapped.note(slot));
+    }
+
+    /// Counts what belongs to no object any more, or to none that is known.
+    fn count_dead_blocks(&mut self) {
+        for at in 0..self.numbers.len() {
+            let number = self.numbers[at];
+            let pool = match self.dead.get(&number) {
+                Some(Dead::All(pool)) => pool.unwrap_or(NO_POOL),
+                Some(Dead::Omap) => continue,
+                None if self.onodes.contains(&number) => continue,
+                None => NO_POOL,
+            };
+            self.count_blocks(pool, self.own_blocks[at]);
+        }
     }
 
     /// Compares what was gathered.
@@ -338,6 +393,18 @@ impl Checker {
             let (found, counted) = (self.packed.get(pool), counted.get(pool));
             if found != counted {
                 problems.push(format!("of pool {} {found:?} is compressed, counted is {counted:?}", pool.0));
+            }
+        }
+        self.count_dead_blocks();
+        let counted = store.pool_blocks.all();
+        if store.pool_blocks.is_counted {
+            for pool in self.pool_blocks.keys().chain(counted.keys()).collect::<BTreeSet<_>>() {
+                let [found, counted] =
+                    [&self.pool_blocks, counted].map(|of| of.get(pool).copied().unwrap_or(0));
+                if found != counted {
+                    let pool = pool.0;
+                    problems.push(format!("{found} blocks of pool {pool} are there, {counted} are counted"));
+                }
             }
         }
         let numbers = [

@@ -194,6 +194,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for (region, bytes) in self.space.take_dirty() {
             self.tables.add(bitmap_key(region).into(), bytes.map(Piece::from));
         }
+        for (key, blocks) in self.pool_blocks.take_changed() {
+            self.tables.add(key.into(), blocks);
+        }
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),
             "one checkpoint at a time"

@@ -21,6 +21,7 @@ use crate::mapped::BadBlob;
 use crate::onode::Onode;
 use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
+use crate::pool_blocks::{PoolBlocks, PoolChanges};
 use crate::recent::Recent;
 use crate::records::{
     Collection, Counts, HASH_AT, Part, SPACE_KEY_BYTES, collection_key, counts_key, hash_of, number_of,
@@ -141,6 +142,11 @@ pub struct Context<'a> {
     pub space: &'a mut Space,
     pub packer: &'a Packer,
     pub counters: Counters,
+    /// Whose blocks it takes and gives up: that of the step's objects. `None` where the shard does not count.
+    pub pool: Option<PoolId>,
+    pub pool_blocks: &'a PoolBlocks,
+    /// What it changes of pools' blocks.
+    pub pools: PoolChanges,
     pub top: Layer,
     /// The collection that was looked at last: most steps of a transaction are about one.
     pub last_collection: Cell<Option<(CollectionId, Collection)>>,
@@ -193,7 +199,7 @@ impl<'a> Context<'a> {
         tables: &'a Tables,
         contents: &'a Contents,
         fetched: &'a Fetched,
-        (space, packer): (&'a mut Space, &'a Packer),
+        (space, packer, pool_blocks): (&'a mut Space, &'a Packer, &'a PoolBlocks),
         counters: Counters,
     ) -> Self {
         Self {
@@ -203,6 +209,9 @@ impl<'a> Context<'a> {
             space,
             packer,
             counters,
+            pool: None,
+            pool_blocks,
+            pools: PoolChanges::default(),
             top: Layer::new(),
             last_collection: Cell::new(None),
             last_object: None,
@@ -230,7 +239,7 @@ impl<'a> Context<'a> {
     /// in the batch.
     pub fn finish(mut self, direct: bool) -> Ended {
         let packed = self.note_packed();
-        let Self { counters, top, last_object, fresh, mut freed, new_contents, replaced, .. } = self;
+        let Self { counters, pools, top, last_object, fresh, mut freed, new_contents, replaced, .. } = self;
         let mut deferred: Vec<(u64, Piece)> = replaced.into_iter().collect();
         let placed = match direct {
             true => new_contents,
@@ -242,7 +251,7 @@ impl<'a> Context<'a> {
         };
         freed.sort_unstable();
         let (allocated, freed_runs) = (fresh.runs().collect(), runs_of(freed.iter().copied()));
-        let batch = Batch { counters, allocated, freed: freed_runs, deferred, changes: top };
+        let batch = Batch { counters, allocated, freed: freed_runs, pools, deferred, changes: top };
         Ended { batch, placed, freed, packed, last_object }
     }
 
@@ -694,7 +703,14 @@ impl Context<'_> {
         }
         let blocks = self.space.allocate(count).ok_or(Stop::Space)?;
         runs_of(blocks.iter().copied()).into_iter().for_each(|run| self.fresh.insert(run));
+        self.count_blocks(blocks.len() as i64);
         Ok(blocks)
+    }
+
+    fn count_blocks(&mut self, more: i64) {
+        if let Some(pool) = self.pool {
+            self.pools.add(pool, more);
+        }
     }
 
     /// Blocks of data that there are with this transaction.
@@ -707,6 +723,7 @@ impl Context<'_> {
         if slot.shared && !self.drop_share(slot.block)? {
             return Ok(false);
         }
+        self.count_blocks(-1);
         match self.fresh.remove(slot.block) {
             // Nothing durable refers to it.
             true => {

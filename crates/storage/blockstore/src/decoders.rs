@@ -14,6 +14,7 @@ use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::onode::{Home, Inline, Onode};
 use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Entries, Key, Page, PagePtr, encode_page};
+use crate::pool_blocks::PoolChanges;
 use crate::ranges::Grown;
 use crate::records::{Collection, Counts, Dead};
 use crate::shape::{Shape, hash_range};
@@ -103,10 +104,13 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let ranges = Superblock { grown: Grown::Ends(vec![80 << 20, 96 << 20]), ..superblock.clone() };
     let keys = [1, 2].map(|key| Key::from_slice(&[key]));
     let entries = keys.iter().zip([b"one".to_vec(), ptr.encode()]).collect();
+    let mut pools = PoolChanges::default();
+    pools.add(PoolId(3), -4);
     let batch = Batch {
         counters,
         allocated: runs.clone(),
         freed: runs,
+        pools,
         deferred: vec![(5, Piece::from(vec![1; BLOCK as usize]))],
         changes: layer_of(keys.into_iter().zip([Some(Piece::copy_from(b"v")), None])),
     };
@@ -141,6 +145,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (8, Collection { bits: 3, space: 4, divided: true, ..Collection::default() }.encode().to_vec()),
         (9, shape.encode().to_vec()),
         (10, Dead::Omap.encode().to_vec()),
+        (10, Dead::All(Some(PoolId(3))).encode().to_vec()),
         (11, vec![0x55; REGION_BYTES]),
         (12, encode_counted(&counted).to_vec()),
         (13, packed_sample(CompressionAlgorithm::Lz4)),

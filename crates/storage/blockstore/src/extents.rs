@@ -108,6 +108,7 @@ mod tests {
     use crate::layout::Counters;
     use crate::onode::Onode;
     use crate::packer::Packer;
+    use crate::pool_blocks::PoolBlocks;
     use crate::ranges::Ranges;
     use crate::space::Space;
     use crate::stop::Stop;
@@ -180,7 +181,9 @@ mod tests {
     fn with_context<T>(contents: &Contents, look: impl FnOnce(&Context<'_>) -> T) -> T {
         let (tables, packer, mut space) =
             (Tables::default(), Packer::default(), Space::new(&Ranges::one(0, 999)));
-        look(&Context::new(&tables, contents, &NOTHING_FETCHED, (&mut space, &packer), Counters::default()))
+        let pool_blocks = PoolBlocks::default();
+        let blocks = (&mut space, &packer, &pool_blocks);
+        look(&Context::new(&tables, contents, &NOTHING_FETCHED, blocks, Counters::default()))
     }
 
     /// What each block comes to, against a look at each by itself.

@@ -46,6 +46,9 @@ pub mod features {
     /// The tree may note changes that belong to pages which can't be read; builds without it would miss them.
     pub const STRANDED: u64 = 256;
 
+    /// Batches, the tree and what is dead say how many blocks of data pools have, which builds without it would not keep true.
+    pub const POOL_BLOCKS: u64 = 512;
+
     /// All that this build knows.
     pub const KNOWN: u64 = SEVERAL_SHARDS
         | GROWN
@@ -55,7 +58,8 @@ pub mod features {
         | SUPERBLOCK_COPIES
         | PAGE_COPIES
         | INLINE_PARTS
-        | STRANDED;
+        | STRANDED
+        | POOL_BLOCKS;
 }
 
 /// "LoligoBS", little-endian.

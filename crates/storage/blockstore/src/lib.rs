@@ -57,6 +57,7 @@ mod parts;
 mod pass;
 mod peeked;
 mod planted;
+mod pool_blocks;
 mod purge;
 mod ranges;
 mod read;

@@ -106,6 +106,7 @@ impl Loading {
         self.take_pages(store)?;
         self.load_bitmap(store)?;
         load_packed(store)?;
+        load_pool_blocks(store)?;
         load_stranded(store)?;
         for batch in std::mem::take(&mut self.batches) {
             replay(store, batch)?;
@@ -172,6 +173,22 @@ fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     Ok(())
 }
 
+/// Loads how many blocks pools have, as of the tree.
+fn load_pool_blocks<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
+    if store.features & features::POOL_BLOCKS == 0 {
+        return Ok(());
+    }
+    let (mut from, end) = (Key::from_slice(&[table::POOL_BLOCKS]), [table::POOL_BLOCKS + 1]);
+    while let Some((key, value)) = store.tables.next(&Layer::new(), &from, Some(&end))? {
+        let pool = pool_of(&key).ok_or_else(|| damaged("a key of a pool's blocks"))?;
+        store.pool_blocks.load(pool, &value).map_err(damaged)?;
+        from = key;
+        from.push(0);
+    }
+    store.pool_blocks.is_counted = true;
+    Ok(())
+}
+
 /// Loads the changes that are not in the tree but noted in it.
 fn load_stranded<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     match store.features & features::STRANDED {
@@ -199,6 +216,7 @@ fn replay<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) -> Attempt<()
     if !store.space.replay(&batch.allocated, &batch.freed) {
         return Err(damaged("a record of the log takes a block twice, or frees one that holds nothing"));
     }
+    store.pool_blocks.note(&batch.pools);
     let packed = (Bound::Included(&[table::COMPRESSED][..]), Bound::Excluded(&[table::COMPRESSED + 1][..]));
     for (key, value) in batch.changes.range::<[u8], _>(packed) {
         note_packed(store, key, value.as_deref())?;

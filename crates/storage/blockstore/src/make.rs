@@ -5,7 +5,7 @@ use buffer::Rope;
 use types::UTime;
 
 use crate::io::Io;
-use crate::layout::{Counters, Label, Part, Superblock};
+use crate::layout::{Counters, Label, Part, Superblock, features};
 use crate::open::OpenError;
 use crate::planted::Barrier;
 use crate::ranges::Grown;
@@ -55,7 +55,7 @@ impl<Q: DeviceQueue> Making<Q> {
         for number in 0..label.shards {
             let Some(shard) = label.shard(number) else { continue };
             let superblock = Superblock {
-                features: label.features(),
+                features: label.features() | features::POOL_BLOCKS,
                 store: label.id,
                 shard: number,
                 generation: 0,

@@ -105,6 +105,10 @@ impl Context<'_> {
     /// A page has to be read first, or is damaged.
     fn purge(&mut self, number: u64, value: &Piece, cursor: Option<&Cursor>) -> Attempt<Option<Cursor>> {
         let dead = Dead::decode(value).map_err(damaged)?;
+        self.pool = match dead {
+            Dead::All(pool) => pool.filter(|_| self.pool_blocks.is_counted),
+            Dead::Omap => None,
+        };
         let known = cursor.filter(|at| (at.number, at.dead) == (number, dead));
         let start = known.map_or(Key::new(), |at| at.from.clone());
         let (mut some, mut bytes) = (Vec::new(), 0);

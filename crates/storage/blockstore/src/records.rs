@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use buffer::Piece;
 use encoding::{DecodeError, Decoder, Encoder};
 use store::{CollectionId, LogRecord, LogRecordKind, keys};
-use types::{EVersion, GHObject, Name};
+use types::{EVersion, GHObject, Name, PoolId};
 
 use crate::chunk::CHUNK_BLOCKS;
 use crate::page::Key;
 
 /// The tables, by the first byte of their keys.
 pub mod table {
+    /// Pool: how many blocks hold its data ([`crate::pool_blocks`]); no key where none does. Only in the tree, never in the log. Beside
+    /// the bitmap, so that an opening needs no leaf for it that it does not need anyway.
+    pub const POOL_BLOCKS: u8 = b'a';
     /// Collection: [`super::Collection`].
     pub const COLLECTION: u8 = b'c';
     /// Number of an object or of an omap that is being removed: which of its parts ([`super::Dead`]).
@@ -200,31 +203,43 @@ impl Collection {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dead {
     /// The omap and its header: the object lives on and has another omap.
-    Omap = 1,
-    /// Everything.
-    All = 2,
+    Omap,
+    /// Everything: its blocks count for this pool, where the shard counts.
+    All(Option<PoolId>),
 }
 
 impl Dead {
     pub fn encode(self) -> Piece {
-        Piece::copy_from(&[self as u8])
+        let mut e = Encoder::with_capacity(0, 9);
+        match self {
+            Self::Omap => e.put(&1u8),
+            Self::All(None) => e.put(&2u8),
+            Self::All(Some(pool)) => e.put(&2u8).put(&pool.0),
+        };
+        e.into_bytes().into()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        match bytes {
-            [1] => Ok(Self::Omap),
-            [2] => Ok(Self::All),
-            _ => {
-                let value = bytes.first().copied().unwrap_or_default().into();
-                Err(DecodeError::BadValue { what: "parts that are being removed", value })
+        let mut d = Decoder::new(bytes);
+        let dead = match d.get::<u8>()? {
+            1 => Self::Omap,
+            2 if d.remaining() == 0 => Self::All(None),
+            2 => Self::All(Some(PoolId(d.get()?))),
+            code => {
+                return Err(DecodeError::BadValue {
+                    what: "parts that are being removed",
+                    value: code.into(),
+                });
             }
-        }
+        };
+        d.finish()?;
+        Ok(dead)
     }
 
     pub fn parts(self) -> &'static [Part] {
         match self {
             Self::Omap => &[Part::OmapHeader, Part::Omap],
-            Self::All => &[Part::OmapHeader, Part::Attr, Part::Chunk, Part::Omap],
+            Self::All(_) => &[Part::OmapHeader, Part::Attr, Part::Chunk, Part::Omap],
         }
     }
 }

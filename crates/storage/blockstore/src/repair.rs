@@ -3,13 +3,13 @@
 //! Objects and what they map count; what was counted of them, and what belongs to no object, is made to fit. A record that
 //! can't be read, and data with a wrong checksum, are beyond that: other copies have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
 use store::StoreError;
 
 use crate::bitmap::Run;
-use crate::check::{Checker, PARTIAL};
+use crate::check::{Checker, NO_POOL, PARTIAL};
 use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, NOTHING_FETCHED};
 use crate::packer::Change;
@@ -73,7 +73,8 @@ impl Checker {
         context.counters.metadata_bytes = self.metadata_bytes;
         context.counters.next_number = context.counters.next_number.max(last + 1);
         for number in self.ownerless() {
-            context.put(dead_key(number), Dead::All.encode())?;
+            let pool = context.pool_blocks.is_counted.then_some(NO_POOL);
+            context.put(dead_key(number), Dead::All(pool).encode())?;
         }
         for stray in &self.strays {
             context.delete(stray.clone())?;
@@ -84,6 +85,7 @@ impl Checker {
             let after = self.packed.get(pool).copied().unwrap_or_default();
             context.packed.insert(*pool, Change::between(before, after));
         }
+        self.change_pool_blocks(context);
         for block in self.mapped.blocks() {
             if !context.space.holds_data(block) && context.space.take([block]) {
                 context.fresh.insert(Run { start: block, count: 1 });
@@ -97,6 +99,17 @@ impl Checker {
             at = context.space.next_data(at + 1);
         }
         Ok(())
+    }
+
+    fn change_pool_blocks(&self, context: &mut Context<'_>) {
+        if !context.pool_blocks.is_counted {
+            return;
+        }
+        let (found, counted) = (&self.pool_blocks, context.pool_blocks.all());
+        for pool in found.keys().chain(counted.keys()).collect::<BTreeSet<_>>() {
+            let [found, counted] = [found, counted].map(|of| of.get(pool).copied().unwrap_or(0));
+            context.pools.add(*pool, found.wrapping_sub(counted) as i64);
+        }
     }
 
     fn change_counts(&self, context: &mut Context<'_>) -> Attempt<()> {

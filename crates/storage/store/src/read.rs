@@ -305,11 +305,18 @@ pub struct StatFs {
     pub metadata_factor: u64,
     /// Objects in all collections.
     pub objects: u64,
+    /// Bytes allocated to objects' data, by pool; no pool without any. Nothing from a store that does not count them so.
+    pub by_pool: BTreeMap<PoolId, u64>,
     /// What is compressed, by the pool whose objects it was written for; no pool without any.
     pub compressed: BTreeMap<PoolId, Compressed>,
 }
 
 impl StatFs {
+    /// Whether all data are counted by pool.
+    pub fn is_by_pool(&self) -> bool {
+        self.by_pool.values().sum::<u64>() == self.data_bytes
+    }
+
     /// What is compressed, of all pools.
     pub fn all_compressed(&self) -> Compressed {
         let mut sum = Compressed::default();

@@ -331,6 +331,19 @@ impl Transaction {
         (*collection, name)
     }
 
+    /// The collection that a step changes; of a split or a merge the one that gives.
+    pub fn collection_of(&self, step: &Step) -> CollectionId {
+        match step {
+            Step::Object { object: to, .. }
+            | Step::Clone { to, .. }
+            | Step::CloneRange { to, .. }
+            | Step::Rename { to, .. } => self.object(*to).0,
+            Step::Log { collection, .. }
+            | Step::SetInfo { collection, .. }
+            | Step::Collection { collection, .. } => *collection,
+        }
+    }
+
     /// The collections named, each once, ascending. Nearly always one.
     pub fn collections(&self) -> SmallVec<[CollectionId; 2]> {
         let mut all = SmallVec::new();

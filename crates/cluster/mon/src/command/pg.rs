@@ -1,6 +1,6 @@
 //! `pg …`.
 
-use messages::{ObjectStatSum, PgStat, PgState, PoolStat, StoreStatfs};
+use messages::{ObjectStatSum, OsdStat, PgStat, PgState, PoolStat, StoreStatfs};
 use types::{OsdId, PgId, PoolId};
 
 use super::osd::set_text;
@@ -240,12 +240,13 @@ fn pool_json(stat: &PoolStat) -> Json {
 
 fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
     let stats = osd.and_then(|osd| mon.pgmap.osds.get(&osd)).cloned().unwrap_or_default();
-    let (space, osds, num_pgs) = match osd {
-        Some(_) => (stats.statfs, 1, u64::from(stats.num_pgs)),
-        None => {
-            let pgs = mon.pgmap.osds.values().map(|s| u64::from(s.num_pgs)).sum();
-            (mon.pgmap.space(|_| true), mon.pgmap.osds.len(), pgs)
-        }
+    let sum = |of: fn(&OsdStat) -> u32| match osd {
+        Some(_) => of(&stats).into(),
+        None => mon.pgmap.sum_osds(of),
+    };
+    let (space, osds) = match osd {
+        Some(_) => (stats.statfs, 1),
+        None => (mon.pgmap.space(|_| true), mon.pgmap.osds.len()),
     };
     let kb = |n: i64| n.max(0) as u64 / 1024;
     let mut out = Json::object();
@@ -260,10 +261,10 @@ fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
     let hist = Json::object().with("histogram", Json::Array(vec![])).with("upper_bound", 1);
     out.with("up_from", stats.up_from.0)
         .with("seq", stats.seq)
-        .with("num_pgs", num_pgs)
+        .with("num_pgs", sum(|stats| stats.num_pgs))
         .with("num_osds", osds)
-        .with("num_per_pool_osds", osds)
-        .with("num_per_pool_omap_osds", osds)
+        .with("num_per_pool_osds", sum(|stats| stats.num_per_pool_osds))
+        .with("num_per_pool_omap_osds", sum(|stats| stats.num_per_pool_omap_osds))
         .with("kb", space.total / 1024)
         .with("kb_used", space.used_raw() / 1024)
         .with("kb_used_data", kb(space.allocated))

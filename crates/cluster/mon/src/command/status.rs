@@ -466,11 +466,10 @@ fn df_json(mon: &Mon, detail: bool) -> Json {
             .with("total_used_raw_bytes", space.used_raw())
             .with("total_used_raw_ratio", ratio(space.used_raw(), space.total))
     };
-    let per_pool = mon.pgmap.osds.len();
     let stats = totals(mon.pgmap.space(|_| true))
         .with("num_osds", mon.pgmap.osds.len())
-        .with("num_per_pool_osds", per_pool)
-        .with("num_per_pool_omap_osds", per_pool);
+        .with("num_per_pool_osds", mon.pgmap.sum_osds(|stats| stats.num_per_pool_osds))
+        .with("num_per_pool_omap_osds", mon.pgmap.sum_osds(|stats| stats.num_per_pool_omap_osds));
     let by_class = classes(mon)
         .iter()
         .filter(|(class, _)| !class.is_empty())

@@ -199,6 +199,16 @@ impl PgMap {
         rates(&self.osd_samples, |id| *id == osd)
     }
 
+    /// A number that OSDs report, summed up.
+    pub fn sum_osds(&self, of: fn(&OsdStat) -> u32) -> u64 {
+        self.osds.values().map(|stats| u64::from(of(stats))).sum()
+    }
+
+    /// Whether every OSD says what each pool takes of its store.
+    pub fn is_by_pool(&self) -> bool {
+        !self.osds.is_empty() && self.osds.values().all(|stats| stats.num_per_pool_osds >= stats.num_osds)
+    }
+
     /// Sums a pool.
     pub fn pools(&self) -> BTreeMap<PoolId, PoolTotals> {
         let mut out: BTreeMap<PoolId, PoolTotals> = BTreeMap::new();

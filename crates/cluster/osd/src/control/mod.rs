@@ -342,7 +342,7 @@ impl Control {
                 }
                 None => out.broken(format!("shard {} has reached a map, and does not exist", shard.0)),
             },
-            ToControl::Space { shard, space } => self.on_space(now, shard, space, out),
+            ToControl::Space { shard, space } => self.on_space(now, shard, *space, out),
             ToControl::Stats { stats, load } => self.on_stats(stats, load, out),
             ToControl::Report { id, report } => self.on_part_report(now, id, *report, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),

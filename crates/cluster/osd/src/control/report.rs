@@ -1,7 +1,7 @@
 //! The OSD's regular reports to the monitor: statistics, beacons, up_thru.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maps::{OsdMap, OsdState};
 use messages::{
@@ -11,7 +11,7 @@ use messages::{
 use options::opt;
 use store::{Compressed, StatFs, StoreShard};
 use telemetry::Average;
-use types::{Epoch, OsdId, PgId, UTime};
+use types::{Epoch, OsdId, PgId, PoolId, UTime};
 
 use super::Control;
 use crate::parts::{OpLoad, Out, ShardSpace, ToGate, ToShard};
@@ -209,9 +209,28 @@ impl Control {
             pg_stat,
             epoch: self.history.epoch(),
             had_map_for: UTime::default(),
-            pool_stat: self.statfs().compressed.iter().map(|(pool, of)| (*pool, compressed(*of))).collect(),
+            pool_stat: self.pool_stat(),
         };
         self.send_mon(stats, out);
+    }
+
+    /// What pools take of the stores: of each pool with a PG here, if the stores count by pool, otherwise only what is compressed.
+    fn pool_stat(&self) -> BTreeMap<PoolId, StoreStatfs> {
+        let space = self.statfs();
+        let mut pools: BTreeSet<PoolId> = space.compressed.keys().copied().collect();
+        if space.is_by_pool() {
+            pools.extend(self.pgs.ids().map(|pg| pg.pg.pool));
+        }
+        let of_pool = |pool: PoolId| {
+            let packed = space.compressed.get(&pool).copied().unwrap_or_default();
+            let allocated = space.by_pool.get(&pool).copied().unwrap_or(0);
+            StoreStatfs {
+                allocated: allocated as i64,
+                data_stored: (allocated.saturating_sub(packed.allocated) + packed.original) as i64,
+                ..compressed(packed)
+            }
+        };
+        pools.into_iter().map(|pool| (pool, of_pool(pool))).collect()
     }
 
     fn osd_stat(&mut self) -> OsdStat {
@@ -235,6 +254,7 @@ impl Control {
             seq: u64::from(self.up_epoch.0) << 32 | self.report.seq,
             num_pgs: self.pgs.len() as u32,
             num_osds: 1,
+            num_per_pool_osds: space.is_by_pool().into(),
             // What is committed can be read: there is no other apply.
             os_perf_stat: PerfStat { commit_latency_ns: latency, apply_latency_ns: latency },
             os_alerts: self.alerts(load),

@@ -447,7 +447,7 @@ impl Shard {
         // A store that can't say it now is asked again with the next report.
         let Ok(ReadOutcome::StatFs(statfs)) = result else { return };
         self.space.statfs_received(statfs.clone());
-        let space = ShardSpace { statfs, is_full: self.space.is_full() };
+        let space = Box::new(ShardSpace { statfs, is_full: self.space.is_full() });
         out.send_control(ToControl::Space { shard: self.id, space });
         self.retry(now, out);
         self.space.answer_heeded();

@@ -210,6 +210,41 @@ fn stores_with_copies_of_pages_are_opened_and_hold_what_was_written() {
     }
 }
 
+/// Ends a store by a power loss when a checkpoint has brought everything into its tree.
+fn checkpoint(mut h: Harness<Simulated>, disks: &SimDisks) {
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    drop(h.abandon());
+    disks.power_loss();
+}
+
+/// What pools take, in the tree and in the log. A store of an earlier build says nothing of it, and goes on so.
+#[test]
+fn stores_that_count_pools_blocks_are_opened_and_others_go_on_without() {
+    let written = || write_store(&with_copies(), SIZE_BYTES);
+    keep("1-pool-blocks", &written(), SIZE_BYTES);
+    for (disks, counts) in
+        [(kept("1-pool-blocks", SIZE_BYTES), true), (written(), true), (kept("1-copies", SIZE_BYTES), false)]
+    {
+        read_store(&disks, FORMAT);
+        let factory = with_copies();
+        let mut h = Harness::new(factory.open(&disks), factory.properties());
+        let found = h.statfs();
+        let pools: Vec<_> = found.by_pool.keys().copied().collect();
+        assert_eq!((found.is_by_pool(), pools), (counts, if counts { vec![PoolId(1)] } else { vec![] }));
+        h.commit(|t| t.write(pg(0), &object("more", 7), 0, vec![1; 9000].into()));
+        let now = h.statfs();
+        let more = now.by_pool.values().sum::<u64>() - found.by_pool.values().sum::<u64>();
+        assert_eq!((now.data_bytes - found.data_bytes, more), (12288, if counts { 12288 } else { 0 }));
+        checkpoint(h, &disks);
+        let mut simulated = factory.open(&disks);
+        check(&mut simulated, "after a checkpoint");
+        assert_eq!(Harness::new(simulated, factory.properties()).statfs().by_pool, now.by_pool);
+    }
+}
+
 /// The attributes that a PG sets, of so many bytes, and one of a client.
 fn set_attrs(t: &mut Transaction, object: &GHObject, [info, snapset]: [usize; 2], mark: u8) {
     t.set_attr(pg(0), object, "_", vec![mark; info])
@@ -281,19 +316,11 @@ fn write_stranded() -> SimDisks {
         append(&mut h, 0, n);
         append(&mut h, 1, n);
     }
-    let checkpointed = |mut h: Harness<Simulated>| {
-        h.store().store.request_checkpoint();
-        while !h.store().store.is_clean() {
-            h.turn();
-        }
-        drop(h.abandon());
-        disks.power_loss();
-    };
-    checkpointed(h);
+    checkpoint(h, &disks);
     disks.flip_bit(DeviceId::Data, last_leaf(&disks) + 9, 1);
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     (1..=3).for_each(|n| append(&mut h, 0, RECORDS + n));
-    checkpointed(h);
+    checkpoint(h, &disks);
     disks
 }
 

@@ -24,6 +24,7 @@ mod mixed;
 mod moving;
 mod order;
 mod pipeline;
+mod pools;
 mod ranges;
 mod seeds;
 mod stopped;

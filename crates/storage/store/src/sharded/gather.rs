@@ -140,6 +140,7 @@ impl std::ops::AddAssign for StatFs {
             metadata_bytes,
             metadata_factor,
             objects,
+            by_pool,
             compressed,
         } = more;
         self.bytes_total += bytes_total;
@@ -149,6 +150,9 @@ impl std::ops::AddAssign for StatFs {
         self.metadata_bytes += metadata_bytes;
         self.metadata_factor = self.metadata_factor.max(metadata_factor);
         self.objects += objects;
+        for (pool, bytes) in by_pool {
+            *self.by_pool.entry(pool).or_default() += bytes;
+        }
         for (pool, of_pool) in compressed {
             *self.compressed.entry(pool).or_default() += of_pool;
         }
