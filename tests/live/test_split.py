@@ -1,5 +1,7 @@
-"""A pool's number of PGs grows while clients write: 8, 13, 32, 100, with kill -9 in between."""
+"""A pool's number of PGs grows while clients write: 8, 13, 32, 100, with kill -9 in between. What places its PGs anew
+without their objects is refused."""
 import json
+import re
 import subprocess
 
 from harness import equal, expect, until
@@ -72,6 +74,84 @@ def test_pgp_num_stays_where_it_would_move_data(t):
         refused = client.ceph("osd", "pool", "set", pool, "pg_num", "8", code=None)
         expect(refused.code != 0 and "can't be merged" in refused.words, refused.words)
         client.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+
+
+class Placed:
+    """A pool of 8 PGs with objects, which are not to be lost by changes of where its PGs are."""
+
+    def __init__(self, client, pool, *rule):
+        self.client, self.pool = client, pool
+        client.ceph("osd", "pool", "create", pool, "8", "8", "replicated", *rule)
+        self.wait()
+        for n in range(40):
+            client.rados("-p", pool, "put", f"o{n}", "-", stdin=f"{n}".encode())
+
+    def wait(self):
+        until(lambda: all_clean(self.client), "every PG active and clean")
+
+    def set(self, var, value):
+        self.client.ceph("osd", "pool", "set", self.pool, var, value)
+
+    def refused(self, var, value):
+        refused = self.client.ceph("osd", "pool", "set", self.pool, var, value, code=95)
+        expect(re.search(r"pg \S+ would leave osd\.\d.*data can't be moved", refused.words), refused.words)
+        return refused.words
+
+    def check(self, pool=None):
+        self.wait()
+        for n in range(40):
+            equal(self.client.rados("-p", pool or self.pool, "get", f"o{n}", "-").text, str(n), f"o{n}")
+
+
+def one_osd_s_rule(client):
+    """A rule that places everything on osd.0."""
+    client.ceph("osd", "crush", "rm-device-class", "osd.0")
+    client.ceph("osd", "crush", "set-device-class", "own", "osd.0")
+    client.ceph("osd", "crush", "rule", "create-replicated", "one", "default", "osd", "own")
+
+
+def test_a_rule_that_would_move_data_is_refused(t):
+    cluster = t.cluster("--osds", "3", "--store", "mem")
+    one_osd_s_rule(t.client(cluster))
+    for client in t.clients(cluster):
+        pool = f"r{client.release.replace('.', '')}"
+        spread = Placed(client, pool)
+        words = spread.refused("crush_rule", "one")
+        spread.check()
+        # The way that the refusal names.
+        create, copy = re.search(r"\((ceph osd pool create [^)]*)\).*\((rados cppool [^)]*)\)", words).groups()
+        client.ceph(*create.replace("NEW", f"{pool}new").split()[1:])
+        client.rados(*copy.replace("NEW", f"{pool}new").split()[1:])
+        spread.check(f"{pool}new")
+        # Under its own rule a lower pgp_num moves nothing, under the other it would.
+        together = Placed(client, f"{pool}one", "one")
+        together.set("pgp_num", "3")
+        together.refused("crush_rule", "replicated_rule")
+        together.check()
+        together.set("pgp_num", "8")
+        together.check()
+
+
+def test_what_brings_pgs_back_to_their_objects_is_not_refused(t):
+    cluster = t.cluster("--osds", "3", "--store", "mem")
+    one_osd_s_rule(t.client(cluster))
+    for client in t.clients(cluster):
+        placed = Placed(client, f"b{client.release.replace('.', '')}")
+        weight = next(n["crush_weight"] for n in client.ceph_json("osd", "tree")["nodes"] if n["name"] == "osd.1")
+        for changes in ([("pgp_num", "3", "8")],
+                        [("crush_rule", "one", "replicated_rule")],
+                        [("crush_rule", "one", "replicated_rule"), ("pgp_num", "3", "8")]):
+            for osd in ("osd.1", "osd.2"):
+                client.ceph("osd", "crush", "reweight", osd, "0")
+            for var, there, _ in changes:
+                placed.set(var, there)
+            for osd in ("osd.1", "osd.2"):
+                client.ceph("osd", "crush", "reweight", osd, str(weight))
+            states = client.ceph_json("status")["pgmap"]["pgs_by_state"]
+            expect(any("down" in s["state_name"] for s in states), f"PGs are away: {states}")
+            for var, _, back in reversed(changes):
+                placed.set(var, back)
+            placed.check()
 
 
 class Growing(Rounds):

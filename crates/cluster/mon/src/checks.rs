@@ -255,7 +255,7 @@ impl Mon {
                         line += &format!(
                             ": its objects are on {}, where the map does not want them, and data can't be moved yet; \
                              undo that change of the map to reach them",
-                            osd_names(pg.acting.iter().copied())
+                            osd_names(self.pgmap.home(*id).into_iter().flatten().copied())
                         );
                     }
                     if let Some(reason) = self.why_stopped(*id, pg.state) {

@@ -1,26 +1,18 @@
 //! PGs whose objects are on other OSDs than those that the map gives them. Data can't move between OSDs yet: such a PG
 //! serves no client until the map gives it back, so it is shown as down at once, and the command that moved it says so.
 //!
-//! The monitor knows where objects are from the PG's last report: the OSDs that were acting then.
+//! The monitor knows where objects are from the last report of the PG by an OSD that served it.
 
 use std::collections::BTreeSet;
 
 use crush::CrushMap;
-use maps::{Incremental, OsdMap, UpActing};
-use messages::PgStat;
+use maps::{Incremental, OsdMap};
 use types::{OsdId, PgId, UTime};
 
 use crate::crush_view;
+use crate::homes::is_away;
 use crate::mon::Mon;
 use crate::service::osdmap;
-
-/// Whether none of the OSDs that had the PG last is among those that the map gives it. Where the map gives it none
-/// because they are down, they come back with it.
-fn is_elsewhere(map: &OsdMap, pg: &PgStat, placed: &UpActing) -> bool {
-    let had = pg.acting.iter().any(|osd| placed.acting.contains(osd));
-    let waits = placed.acting.is_empty() && !osdmap::is_up(map, pg.acting_primary.0);
-    !pg.state.is_unknown() && !had && !waits
-}
 
 fn moves_pgs(increment: &Incremental) -> bool {
     let upmaps = !increment.new_pg_upmap.is_empty()
@@ -67,9 +59,18 @@ impl Mon {
     pub(crate) fn place_pg(&mut self, now: UTime, id: PgId) {
         // The report of a PG that the map does not have was not taken.
         let Some(pg) = self.pgmap.pgs.get(&id) else { return };
-        let elsewhere = is_elsewhere(&self.osdmap, pg, &self.osdmap.pg_to_up_acting(id));
+        let placed = self.osdmap.pg_to_up_acting(id);
+        // An OSD that the map gives the PG, and that has an old copy, says itself what the PG waits for.
+        let is_current = pg.acting.iter().any(|osd| placed.acting.contains(osd));
+        let elsewhere = !is_current && self.is_reported_away(&self.osdmap, id);
         let is_up = osdmap::is_up(&self.osdmap, pg.acting_primary.0);
         self.pgmap.set_elsewhere(now, id, elsewhere, is_up);
+    }
+
+    /// Whether a PG that was reported is not where its objects are by this map.
+    fn is_reported_away(&self, map: &OsdMap, id: PgId) -> bool {
+        let home = self.pgmap.home(id).filter(|_| self.pgmap.is_reported(id));
+        home.is_some_and(|home| is_away(map, home, &map.pg_to_up_acting(id)))
     }
 
     /// What a command has to say whose change of the map takes PGs away from their objects; empty otherwise.
@@ -83,10 +84,10 @@ impl Mon {
             return String::new();
         }
         let (mut pgs, mut osds) = (0, BTreeSet::new());
-        for (id, pg) in &self.pgmap.pgs {
-            if !self.pgmap.is_elsewhere(*id) && is_elsewhere(&next, pg, &next.pg_to_up_acting(*id)) {
+        for id in self.pgmap.pgs.keys().copied() {
+            if self.is_reported_away(&next, id) && !self.is_reported_away(&self.osdmap, id) {
                 pgs += 1;
-                osds.extend(pg.acting.iter().copied());
+                osds.extend(self.pgmap.home(id).into_iter().flatten().copied());
             }
         }
         if pgs == 0 {

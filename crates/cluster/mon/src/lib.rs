@@ -17,6 +17,7 @@ pub mod fmt;
 mod forced_pgs;
 pub mod health;
 mod health_log;
+mod homes;
 mod invariants;
 mod manager;
 pub mod metrics;

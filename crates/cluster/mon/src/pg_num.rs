@@ -2,13 +2,14 @@
 //! DaemonServer::adjust_pgs).
 //!
 //! OSDs split PGs where they are, so the new PGs must be on the same OSDs: data can't be moved between OSDs yet. They are,
-//! as long as `pgp_num` stays, by which CRUSH places PGs. It follows where that moves nothing.
+//! as long as `pgp_num` stays, by which CRUSH places PGs. It follows where that takes no PG from its objects.
 
-use maps::{OsdMap, OsdState, PgPool, PoolFlags};
-use messages::PgState;
-use types::{OsdId, PgId, PoolId, UTime};
+use maps::{PgPool, PoolFlags};
+use types::{PgId, PoolId, UTime};
 
+use crate::homes::OUT_OSDS;
 use crate::mon::Mon;
+use crate::stats::homes::serves;
 
 /// PGs that a pool gets in one epoch; the next ones when these are active (mgr_max_pg_creating's default).
 const PGS_AT_ONCE: u32 = 1024;
@@ -19,15 +20,6 @@ pub(crate) struct PgNumbers {
     pub pg_num: u32,
     pub pgp_num: u32,
 }
-
-/// What is assumed of OSDs that are out. They come in again with the objects that they have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum OutOsds {
-    StayOut,
-    AreIn,
-}
-
-const OUT_OSDS: [OutOsds; 2] = [OutOsds::StayOut, OutOsds::AreIn];
 
 impl Mon {
     /// A step of every pool towards the numbers of PGs that are asked for.
@@ -56,13 +48,13 @@ impl Mon {
         }
         let pg_num = target.max(pool.pg_num);
         let pgp_num = pool.pgp_num_target.min(pg_num);
-        let pgp_num = if self.moves_nothing(id, pg_num, pgp_num) { pgp_num } else { pool.pgp_num };
+        let changed = PgPool { pg_num, pgp_num, ..pool.clone() };
+        let pgp_num = if self.leaving(id, &changed).is_none() { pgp_num } else { pool.pgp_num };
         PgNumbers { pg_num, pgp_num }
     }
 
     /// Whether every PG of the pool was made and serves: then each has the records that the new ones begin with.
     fn may_split(&self, id: PoolId, pool: &PgPool) -> bool {
-        let serves = |state: PgState| state.has(PgState::ACTIVE) || state.has(PgState::PEERED);
         let first = PgId { pool: id, seed: 0 };
         let mut pgs = self.pgmap.pgs.range(first..).take_while(|(pg, _)| pg.pool == id);
         !pool.has_flags(PoolFlags::CREATING) && pgs.all(|(_, pg)| serves(pg.state))
@@ -71,42 +63,11 @@ impl Mon {
     /// A PG that would be on other OSDs than the one that it comes out of: an exception places that one.
     pub(crate) fn splits_elsewhere(&self, id: PoolId, pg_num: u32) -> Option<PgId> {
         let old = self.osdmap.pools.get(&id)?;
-        let numbers = PgNumbers { pg_num, pgp_num: old.pgp_num };
-        let maps = OUT_OSDS.map(|out| self.with_pg_numbers(id, numbers, out));
+        let maps = OUT_OSDS.map(|out| self.with_pool(id, PgPool { pg_num, ..old.clone() }, out));
         (old.pg_num..pg_num).map(|seed| PgId { pool: id, seed }).find(|pg| {
             let of = old.raw_pg_to_pg(*pg);
             maps.iter().any(|map| map.pg_to_up_acting(*pg) != map.pg_to_up_acting(of))
         })
-    }
-
-    /// Whether every PG stays where it is with another `pgp_num`, also when all OSDs are up, and when they are in too.
-    pub(crate) fn moves_nothing(&self, id: PoolId, pg_num: u32, pgp_num: u32) -> bool {
-        let Some(pool) = self.osdmap.pools.get(&id) else { return true };
-        if pgp_num == pool.pgp_num {
-            return true;
-        }
-        OUT_OSDS.into_iter().all(|out| {
-            let before = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num: pool.pgp_num }, out);
-            let after = self.with_pg_numbers(id, PgNumbers { pg_num, pgp_num }, out);
-            let mut pgs = (0..pg_num).map(|seed| PgId { pool: id, seed });
-            pgs.all(|pg| before.pg_to_up_acting(pg) == after.pg_to_up_acting(pg))
-        })
-    }
-
-    /// The map with other numbers and with every OSD up: where PGs belong, whoever is down for now.
-    fn with_pg_numbers(&self, id: PoolId, numbers: PgNumbers, out: OutOsds) -> OsdMap {
-        let mut map = self.osdmap.clone();
-        for osd in (0..map.max_osd()).filter(|osd| self.osdmap.exists(OsdId(*osd))) {
-            map.osds[osd as usize].state |= OsdState::UP;
-            let weight = &mut map.weights[osd as usize];
-            if out == OutOsds::AreIn && *weight == 0 {
-                *weight = OsdMap::WEIGHT_IN;
-            }
-        }
-        if let Some(pool) = map.pools.get_mut(&id) {
-            (pool.pg_num, pool.pgp_num) = (numbers.pg_num, numbers.pgp_num);
-        }
-        map
     }
 }
 

@@ -5,10 +5,8 @@ use options::opt;
 use types::{Errno, PoolId};
 
 use super::{Answer, Call, Failure, fail};
+use crate::homes::NO_MOVES;
 use crate::mon::Mon;
-
-/// Why a number of PGs stays what it is.
-const NO_MOVES: &str = "data can't be moved between OSDs yet";
 
 /// Sets a pool's `pg_num`, which may rise, and with it `pgp_num` where the two were the same and nothing moves.
 pub(super) fn set_pg_num(mon: &mut Mon, call: &Call<'_>, id: PoolId, n: u64) -> Result<Answer, Failure> {
@@ -58,7 +56,7 @@ pub(super) fn set_pg_num(mon: &mut Mon, call: &Call<'_>, id: PoolId, n: u64) -> 
         );
     }
     let follows = pool.pg_num_target == pool.pgp_num_target;
-    let may_follow = mon.moves_nothing(id, pg_num, pg_num);
+    let may_follow = mon.leaving(id, &PgPool { pg_num, pgp_num: pg_num, ..pool.clone() }).is_none();
     let mut wanted = PgPool { pg_num_target: pg_num, ..pool };
     if follows && may_follow {
         wanted.pgp_num_target = pg_num;
@@ -79,7 +77,7 @@ pub(super) fn set_pg_num(mon: &mut Mon, call: &Call<'_>, id: PoolId, n: u64) -> 
     Ok(Answer::status(status))
 }
 
-/// Sets a pool's `pgp_num`, as far as that moves no PG.
+/// Sets a pool's `pgp_num`, as far as that takes no PG from its objects.
 pub(super) fn set_pgp_num(
     mon: &mut Mon,
     call: &Call<'_>,
@@ -97,10 +95,13 @@ pub(super) fn set_pgp_num(
     if pgp_num == pool.pgp_num_target && pgp_num == pool.pgp_num {
         return Ok(done);
     }
-    if !mon.moves_nothing(id, pg_num, pgp_num) {
+    if let Some(leaving) = mon.leaving(id, &PgPool { pg_num, pgp_num, ..pool.clone() }) {
+        let stays = pool.pgp_num;
         return fail(
             Errno::EOPNOTSUPP,
-            format!("{var} {pgp_num} would place PGs on other OSDs: {NO_MOVES}; it stays {}", pool.pgp_num),
+            format!(
+                "{var} {pgp_num} would place PGs on other OSDs ({leaving}): {NO_MOVES}; it stays {stays}"
+            ),
         );
     }
     let wanted = PgPool { pgp_num_target: pgp_num, ..pool };

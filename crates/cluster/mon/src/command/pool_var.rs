@@ -3,13 +3,14 @@
 use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
 use options::{Value, parse_int};
 use text::parse_size;
-use types::Errno;
+use types::{Errno, PoolId};
 
 use super::pg_num::{set_pg_num, set_pgp_num};
 use super::pool::{autoscale_number, check_size, find};
 use super::pool_show::{autoscale_name, option_json};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Json, general};
+use crate::homes::NO_MOVES;
 use crate::mon::Mon;
 use crate::service::osdmap;
 
@@ -183,7 +184,10 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                 return set_pgp_num(mon, call, id, (&var, n));
             }
             "crush_rule" => match mon.osdmap.crush.rule_by_name(&val).and_then(|n| u8::try_from(n).ok()) {
-                Some(rule) => Box::new(move |pool| pool.crush_rule = rule),
+                Some(rule) => {
+                    check_rule(mon, id, (&name, pool), (&val, rule))?;
+                    Box::new(move |pool| pool.crush_rule = rule)
+                }
                 None => return fail(Errno::ENOENT, format!("there is no CRUSH rule '{val}'")),
             },
             "use_gmt_hitset" => {
@@ -215,6 +219,27 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => said,
         Some(why) => Answer::status(format!("{}, which has no effect{why}", said.status)),
     })
+}
+
+/// Refuses a rule that would take PGs from their objects.
+fn check_rule(
+    mon: &Mon,
+    id: PoolId,
+    (name, pool): (&str, &PgPool),
+    (wanted, rule): (&str, u8),
+) -> Result<(), Failure> {
+    let Some(leaving) = mon.leaving(id, &PgPool { crush_rule: rule, ..pool.clone() }) else { return Ok(()) };
+    let stays = mon.osdmap.crush.rule_names.get(&i32::from(pool.crush_rule)).cloned();
+    let stays = stays.unwrap_or_else(|| pool.crush_rule.to_string());
+    let (pg_num, pgp_num) = (pool.pg_num_target, pool.pgp_num_target);
+    fail(
+        Errno::EOPNOTSUPP,
+        format!(
+            "rule '{wanted}' would place PGs on other OSDs ({leaving}): {NO_MOVES}; the rule stays '{stays}'. To have \
+             the objects under rule '{wanted}', make a pool with it (ceph osd pool create NEW {pg_num} {pgp_num} \
+             replicated {wanted}) and copy them there (rados cppool {name} NEW)"
+        ),
+    )
 }
 
 /// Why nothing reads a setting.

@@ -1,9 +1,12 @@
 //! The PG map: the newest report of every PG and OSD, and their sums.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{ObjectStatSum, OsdStat, PgStat, PgState, PoolStat, StoreStatfs};
 use types::{Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
+
+use super::homes::Homes;
 
 /// A PG that exists in the map and was not reported yet.
 fn unreported(created: Epoch, now: UTime) -> PgStat {
@@ -75,6 +78,7 @@ pub struct PgMap {
     pub stamp: UTime,
     /// PGs whose objects are not where the map wants them, with their state as it was reported.
     elsewhere: BTreeMap<PgId, PgState>,
+    homes: Homes,
     samples: VecDeque<Sample<PoolId>>,
     /// The same, by the OSDs that lead the PGs.
     osd_samples: VecDeque<Sample<i32>>,
@@ -98,6 +102,7 @@ impl PgMap {
             let newer =
                 (stats.reported_epoch, stats.reported_seq) > (known.reported_epoch, known.reported_seq);
             if newer || known.state.is_unknown() {
+                self.homes.report(id, &stats);
                 *known = stats;
                 self.elsewhere.remove(&id);
             }
@@ -114,6 +119,7 @@ impl PgMap {
         if let Some(pg) = self.pgs.get_mut(&id) {
             *pg = unreported(created, now);
             self.elsewhere.remove(&id);
+            self.homes.forget(id);
         }
     }
 
@@ -121,8 +127,12 @@ impl PgMap {
     pub fn set_pgs(&mut self, now: UTime, wanted: &BTreeMap<PgId, Epoch>) {
         self.pgs.retain(|id, _| wanted.contains_key(id));
         self.elsewhere.retain(|id, _| wanted.contains_key(id));
+        self.homes.retain(|id| wanted.contains_key(&id));
         for (id, created) in wanted {
-            self.pgs.entry(*id).or_insert_with(|| unreported(*created, now));
+            if let Entry::Vacant(new) = self.pgs.entry(*id) {
+                new.insert(unreported(*created, now));
+                self.homes.add(*id);
+            }
         }
         self.pool_space.retain(|(pool, _), _| wanted.keys().any(|id| id.pool == *pool));
     }
@@ -152,7 +162,7 @@ impl PgMap {
         };
         if elsewhere {
             self.elsewhere.entry(id).or_insert(pg.state);
-            pg.blocked_by = pg.acting.clone();
+            pg.blocked_by = self.homes.of(id).unwrap_or_default().to_vec();
         } else {
             self.elsewhere.remove(&id);
             pg.blocked_by = Vec::new();
@@ -167,6 +177,11 @@ impl PgMap {
     /// Whether a PG's objects are on other OSDs than the map gives it.
     pub fn is_elsewhere(&self, id: PgId) -> bool {
         self.elsewhere.contains_key(&id)
+    }
+
+    /// The OSDs that have a PG's objects; `None` before it, or what it came out of, was reported.
+    pub fn home(&self, id: PgId) -> Option<&[OsdId]> {
+        self.homes.of(id)
     }
 
     fn touch(&mut self, now: UTime) {

@@ -9,6 +9,7 @@ mod common;
 mod crush;
 mod elsewhere;
 mod formats;
+mod homes;
 mod log;
 mod manager;
 mod maps;

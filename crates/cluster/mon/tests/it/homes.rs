@@ -1,0 +1,231 @@
+//! Changes of a pool that place its PGs anew: those that take PGs from their objects are refused, those that bring them
+//! back are not.
+
+use std::collections::BTreeMap;
+
+use crate::common::{Cluster, FSID, config};
+use auth::SessionId;
+use messages::{PgStat, PgState, PgStats};
+use types::{OsdId, PgId, PoolId};
+
+const SERVES: PgState = PgState(PgState::ACTIVE.0 | PgState::CLEAN.0);
+
+/// Three OSDs that report the PGs which they have, and of these those that the map gives them.
+struct Bench {
+    cluster: Cluster,
+    client: SessionId,
+    osds: Vec<SessionId>,
+    /// Where the objects are, by the PG's number.
+    has: BTreeMap<u32, i32>,
+    seq: u64,
+}
+
+impl Bench {
+    /// The pool `p` of 8 PGs under this rule; `one` is a rule that places everything on osd.0.
+    fn new(rule: &str) -> Self {
+        let mut cluster = Cluster::new(config(3, &[]));
+        let osds = (0..3).map(|osd| cluster.boot(osd)).collect();
+        let client = cluster.client();
+        for command in [
+            r#"{"prefix":"osd crush rm-device-class","ids":["0"]}"#,
+            r#"{"prefix":"osd crush set-device-class","class":"own","ids":["0"]}"#,
+            r#"{"prefix":"osd crush rule create-replicated","name":"one","root":"default","type":"osd","class":"own"}"#,
+        ] {
+            cluster.ok(client, command);
+        }
+        cluster
+            .ok(client, &format!(r#"{{"prefix":"osd pool create","pool":"p","pg_num":8,"rule":"{rule}"}}"#));
+        let mut bench = Self { cluster, client, osds, has: BTreeMap::new(), seq: 0 };
+        bench.has = (0..8).map(|seed| (seed, bench.placed(seed))).collect();
+        bench.report();
+        bench
+    }
+
+    fn id(seed: u32) -> PgId {
+        PgId { pool: PoolId(1), seed }
+    }
+
+    /// The OSD that the map gives a PG.
+    fn placed(&self, seed: u32) -> i32 {
+        self.cluster.mon.osdmap().pg_to_up_acting(Self::id(seed)).acting_primary.unwrap().0
+    }
+
+    /// The PGs that the map does not give the OSDs that have them.
+    fn away(&self) -> Vec<u32> {
+        let pool = &self.cluster.mon.osdmap().pools[&PoolId(1)];
+        (0..pool.pg_num).filter(|seed| self.placed(*seed) != self.has[&(seed % 8)]).collect()
+    }
+
+    fn report(&mut self) {
+        for (seed, osd) in self.has.clone() {
+            if self.placed(seed) == osd {
+                self.report_one(seed, osd, SERVES);
+            }
+        }
+    }
+
+    fn report_one(&mut self, seed: u32, osd: i32, state: PgState) {
+        self.seq += 1;
+        let epoch = self.cluster.mon.osdmap().epoch;
+        let stat = PgStat {
+            reported_seq: self.seq,
+            reported_epoch: epoch,
+            state,
+            up: vec![OsdId(osd)],
+            acting: vec![OsdId(osd)],
+            up_primary: OsdId(osd),
+            acting_primary: OsdId(osd),
+            ..PgStat::default()
+        };
+        let mut stats = PgStats { fsid: FSID, epoch, ..PgStats::default() };
+        stats.pg_stat.insert(Self::id(seed), stat);
+        self.cluster.send(self.osds[osd as usize], stats);
+        self.cluster.settle();
+    }
+
+    fn set(&mut self, var: &str, value: &str) -> (i32, String) {
+        let command = format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{value}"}}"#);
+        let (code, status, _) = self.cluster.run(self.client, &command);
+        (code, status)
+    }
+
+    fn done(&mut self, var: &str, value: &str) {
+        let (code, status) = self.set(var, value);
+        assert_eq!(code, 0, "{var} {value}: {status}");
+    }
+
+    /// Refused, nothing changed: the sentence.
+    fn refused(&mut self, var: &str, value: &str) -> String {
+        let epoch = self.cluster.mon.osdmap().epoch;
+        let (code, status) = self.set(var, value);
+        assert_eq!(code, -95, "{var} {value}: {status}");
+        assert_eq!(self.cluster.mon.osdmap().epoch, epoch, "{status}");
+        assert!(status.contains("data can't be moved between OSDs yet"), "{status}");
+        status
+    }
+
+    /// Places everything on osd.0, or as before. Such commands are not refused: they warn.
+    fn weigh_others(&mut self, weight: f64) {
+        for osd in 1..3 {
+            let command =
+                format!(r#"{{"prefix":"osd crush reweight","name":"osd.{osd}","weight":{weight}}}"#);
+            self.cluster.ok(self.client, &command);
+        }
+    }
+
+    fn without_others(&mut self, what: impl FnOnce(&mut Self)) {
+        let weight = self.cluster.mon.osdmap().crush.weight_of(1);
+        self.weigh_others(0.0);
+        assert!((0..8).all(|seed| self.placed(seed) == 0));
+        what(self);
+        self.weigh_others(f64::from(weight) / 65536.0);
+        assert_eq!(self.cluster.mon.osdmap().crush.weight_of(1), weight);
+    }
+
+    fn states(&mut self) -> String {
+        let said = self.cluster.ok(self.client, r#"{"prefix":"pg stat"}"#);
+        said.split(';').next().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_rule_that_takes_pgs_from_their_objects_is_refused_in_words_that_help() {
+    let mut bench = Bench::new("replicated_rule");
+    let said = bench.refused("crush_rule", "one");
+    let leaves = (0..8).find(|seed| bench.has[seed] != 0).unwrap();
+    for want in [
+        format!("pg 1.{leaves} would leave osd.{}", bench.has[&leaves]),
+        "the rule stays 'replicated_rule'".into(),
+        "ceph osd pool create NEW 8 8 replicated one".into(),
+        "rados cppool p NEW".into(),
+    ] {
+        assert!(said.contains(&want), "{said}");
+    }
+    assert!(bench.away().is_empty());
+    bench.done("crush_rule", "replicated_rule");
+    assert_eq!(bench.set("crush_rule", "none").0, -2);
+    // A rule that leaves every PG where it is.
+    let rule = r#"{"prefix":"osd crush rule create-replicated","name":"same","root":"default","type":"osd"}"#;
+    bench.cluster.ok(bench.client, rule);
+    bench.done("crush_rule", "same");
+    assert!(bench.away().is_empty());
+}
+
+#[test]
+fn a_pgp_num_lowered_under_one_rule_keeps_the_pool_from_another_that_would_move_it() {
+    let mut bench = Bench::new("one");
+    bench.done("pgp_num", "3");
+    bench.refused("crush_rule", "replicated_rule");
+    assert!(bench.away().is_empty());
+    // Whoever lowered it can undo that.
+    bench.done("pgp_num", "8");
+}
+
+#[test]
+fn what_brings_pgs_back_to_their_objects_is_not_refused() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    let away = bench.away();
+    assert!(!away.is_empty(), "the test needs a PG that pgp_num 3 moves");
+    assert_eq!(bench.states(), format!("8 pgs: {} active+clean, {} down", 8 - away.len(), away.len()));
+    bench.report();
+    bench.done("pgp_num", "8");
+    bench.report();
+    assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
+}
+
+#[test]
+fn a_rule_and_a_pgp_num_that_took_pgs_from_their_objects_are_undone_one_after_the_other() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.without_others(|bench| {
+        bench.done("crush_rule", "one");
+        bench.done("pgp_num", "3");
+    });
+    assert!(!bench.away().is_empty());
+    bench.report();
+    bench.done("pgp_num", "8");
+    bench.done("crush_rule", "replicated_rule");
+    bench.report();
+    assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
+}
+
+#[test]
+fn an_osd_that_does_not_serve_a_pg_says_nothing_of_where_its_objects_are() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    let away = bench.away();
+    assert!(!away.is_empty());
+    // They have older copies.
+    for seed in away.clone() {
+        bench.report_one(seed, bench.placed(seed), PgState::PEERING);
+    }
+    assert_eq!(bench.states(), format!("8 pgs: {} active+clean, {} peering", 8 - away.len(), away.len()));
+    bench.done("pgp_num", "8");
+    bench.report();
+    assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
+    bench.refused("pgp_num", "3");
+}
+
+#[test]
+fn a_part_of_a_pg_that_was_split_is_where_that_pg_is_before_anyone_has_reported_it() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.done("pg_num", "16");
+    bench.refused("pgp_num", "16");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    assert!(bench.away().iter().any(|seed| *seed >= 8));
+    bench.refused("crush_rule", "one");
+    bench.done("pgp_num", "8");
+    assert!(bench.away().is_empty());
+}
+
+#[test]
+fn pgs_that_nobody_has_reported_stay_where_the_map_has_them() {
+    let mut bench = Bench::new("replicated_rule");
+    bench = Bench { cluster: bench.cluster.kill(), ..bench };
+    bench.client = bench.cluster.client();
+    bench.refused("crush_rule", "one");
+    bench.refused("pgp_num", "3");
+    bench.osds = (0..3).map(|osd| bench.cluster.boot(osd)).collect();
+    bench.report();
+    bench.refused("crush_rule", "one");
+}
