@@ -28,11 +28,17 @@ pub(crate) const OUT_OSDS: [OutOsds; 2] = [OutOsds::StayOut, OutOsds::AreIn];
 pub(crate) struct Leaving {
     pg: PgId,
     home: Vec<OsdId>,
+    /// Whether the home is that of a report.
+    is_reported: bool,
 }
 
 impl fmt::Display for Leaving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pg {} would leave {}", self.pg, osd_names(self.home.iter().copied()))
+        let (pg, home) = (self.pg, osd_names(self.home.iter().copied()));
+        match self.is_reported {
+            true => write!(f, "pg {pg} would leave {home}"),
+            false => write!(f, "pg {pg}, which no OSD has reported yet, would leave {home}"),
+        }
     }
 }
 
@@ -59,9 +65,11 @@ impl Mon {
                 (self.with_pool(id, split.clone(), out), self.with_pool(id, changed.clone(), out));
             (0..changed.pg_num).map(|seed| PgId { pool: id, seed }).find_map(|pg| {
                 let (was, is) = (before.pg_to_up_acting(pg), after.pg_to_up_acting(pg));
-                let home = self.pgmap.home(pool.raw_pg_to_pg(pg)).unwrap_or(&was.acting);
+                let reported = self.pgmap.home(pool.raw_pg_to_pg(pg));
+                let home = reported.unwrap_or(&was.acting);
                 let leaves = !is_away(&before, home, &was) && is_away(&after, home, &is);
-                (leaves && !home.is_empty()).then(|| Leaving { pg, home: home.to_vec() })
+                let leaving = || Leaving { pg, home: home.to_vec(), is_reported: reported.is_some() };
+                (leaves && !home.is_empty()).then(leaving)
             })
         })
     }

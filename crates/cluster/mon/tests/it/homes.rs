@@ -223,9 +223,12 @@ fn pgs_that_nobody_has_reported_stay_where_the_map_has_them() {
     let mut bench = Bench::new("replicated_rule");
     bench = Bench { cluster: bench.cluster.kill(), ..bench };
     bench.client = bench.cluster.client();
-    bench.refused("crush_rule", "one");
-    bench.refused("pgp_num", "3");
+    for (var, value) in [("crush_rule", "one"), ("pgp_num", "3")] {
+        let said = bench.refused(var, value);
+        assert!(said.contains(", which no OSD has reported yet, would leave osd."), "{said}");
+    }
     bench.osds = (0..3).map(|osd| bench.cluster.boot(osd)).collect();
     bench.report();
-    bench.refused("crush_rule", "one");
+    let said = bench.refused("crush_rule", "one");
+    assert!(!said.contains("reported"), "{said}");
 }
