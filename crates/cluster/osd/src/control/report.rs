@@ -22,11 +22,16 @@ use crate::{LogLevel, OsdPhase};
 /// enough that a user does not notice.
 const GATHER: Duration = Duration::from_millis(50);
 
+/// How long a report waits at most for the stores to say how much space they have: a device may hang.
+const SPACE_ANSWER: Duration = Duration::from_millis(20);
+
 /// When what was last said, and what is to be said.
 #[derive(Debug, Default)]
 pub(crate) struct OsdReport {
     /// Statistics are due then.
     stats_due: Option<UTime>,
+    /// The stores were asked for their space, so that the report is as new as what it says of PGs; so many answers are to come.
+    space_asked: Option<usize>,
     /// A beacon is due then.
     beacon_due: Option<UTime>,
     /// Reports so far in this start.
@@ -114,7 +119,11 @@ impl Control {
             self.send_beacon(now, out);
         }
         if self.report.stats_due.is_none_or(|due| due <= now) {
-            self.send_stats(now, out);
+            if self.report.space_asked.take().is_some() {
+                return self.send_stats(now, out);
+            }
+            self.report.space_asked = Some(self.shards.len());
+            self.report.stats_due = Some(now.after(SPACE_ANSWER));
             self.ask_space(out);
         }
     }
@@ -323,6 +332,11 @@ impl Control {
             return out.broken(format!("shard {} has space, and does not exist", shard.0));
         };
         state.space = space;
+        self.report.space_asked = self.report.space_asked.map(|answers| answers.saturating_sub(1));
+        if self.report.space_asked == Some(0) {
+            self.report.space_asked = None;
+            self.send_stats(now, out);
+        }
         if first && self.state == OsdPhase::Active {
             self.stats_changed(now);
         }

@@ -304,6 +304,24 @@ fn statistics_are_flushed_at_once_with_the_number_that_is_answered() {
 }
 
 #[test]
+fn a_report_has_the_space_that_is_taken_when_it_goes_out() {
+    let mut w = with_pool();
+    w.pass_ms(6_000);
+    let before = w.stats().unwrap().osd_stat.statfs.allocated;
+    let op = w.write("a", &[1; 1 << 20]);
+    w.send_op(CLIENT, op);
+    w.settle();
+    ask(&mut w, "flush_pg_stats");
+    w.pass_ms(1);
+    assert_eq!(w.stats().unwrap().osd_stat.statfs.allocated - before, 1 << 20);
+    // A device that hangs holds no report up.
+    w.hold_store = true;
+    let seq = ask(&mut w, "flush_pg_stats").as_u64().unwrap();
+    w.pass_ms(30);
+    assert_eq!(w.stats().unwrap().osd_stat.seq, seq);
+}
+
+#[test]
 fn a_log_level_that_is_set_while_the_osd_runs_reaches_the_log() {
     let mut w = with_pool();
     w.command(json!({ "prefix": "config set", "var": "debug_osd", "val": "20/5" })).unwrap();
