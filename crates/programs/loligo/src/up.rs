@@ -213,12 +213,13 @@ fn announce(cluster: &Cluster, took: Duration) {
         kept => format!("{}, osd_memory_target {}", kept.as_str(), text::format_bytes(info.memory_target)),
     };
     let text = format!(
-        "Up in {:.2} s: monitor {}, {} OSDs (store {kept}), fsid {}\n\
+        "Up in {:.2} s: monitor {}, {} OSD{} (store {kept}), fsid {}\n\
          To reach it:  export CEPH_CONF={dir}/ceph.conf\n\
          To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {dir})\n",
         took.as_secs_f64(),
         info.mon_addr,
         info.osds,
+        if info.osds == 1 { "" } else { "s" },
         info.fsid,
     );
     let note = info.promised_too_much.map(|(promised, free)| {

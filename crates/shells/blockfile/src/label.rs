@@ -65,12 +65,13 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
 /// Why a file or a device that is shorter than a label has none.
 fn too_short(path: &Path) -> String {
     // The length of a device is where its end is.
-    let bytes = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).unwrap_or(0);
+    let bytes = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let has = bytes.map_or("too few bytes".to_owned(), |bytes| format!("{bytes} bytes, too few"));
     let why = match std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         true => "the file was made shorter",
         false => "the device has lost what was behind it, or is another one",
     };
-    format!("it has {bytes} bytes, too few for a store's label: {why}")
+    format!("it has {has} for a store's label: {why}")
 }
 
 /// The error of a store's data that can't be read: a link that leads nowhere is another loss than that of the file.
