@@ -472,6 +472,13 @@ def test_a_thin_image_takes_what_was_written(t):
     for n in range(3):
         client.rados("-p", "small", "put", f"small{n}", "/etc/hostname")
     takes("small objects", 3 * os.path.getsize("/etc/hostname"), 3 * unit, pool="small", more=0)
+    ids = {pool["name"]: str(pool["id"]) for pool in client.ceph_json("df")["pools"]}
+    used = {ids[name]: pool_df(client, name)["bytes_used"] for name in (POOL, "small")}
+    cluster.stop()
+    dumps = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
+    found = [dump["space"]["data_by_pool"] for dump in dumps.values()]
+    equal({pool: sum(of.get(pool, 0) for of in found) for pool in used}, used, "what the stores count")
+    loligo(cluster, "store", "fsck", cluster.dir)
 
 
 def test_hints_and_options_say_what_is_compressed(t):

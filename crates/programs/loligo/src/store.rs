@@ -1,5 +1,6 @@
 //! `loligo store`: looks into the stores of OSDs that do not run, and changes them.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{
-    AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StoreError,
-    StoreShard,
+    AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StatFs,
+    StoreError, StoreShard,
 };
 use text::{format_bytes, visible};
 use types::GHObject;
@@ -325,6 +326,7 @@ fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
         "space": {
             "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
             "bytes_available": space.bytes_available, "objects": space.objects,
+            "data_by_pool": space.is_by_pool().then(|| by_pool(&space)),
             "data_compressed": packed.stored, "data_compressed_allocated": packed.allocated,
             "data_compressed_original": packed.original,
         },
@@ -339,6 +341,11 @@ fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
     }
     note_damage(&mut report, damage);
     Ok(report)
+}
+
+/// Bytes of data by pool, without what the OSD keeps for itself.
+fn by_pool(space: &StatFs) -> BTreeMap<i64, u64> {
+    space.by_pool.iter().map(|(pool, bytes)| (pool.0, *bytes)).filter(|(pool, _)| *pool >= 0).collect()
 }
 
 /// Says what is damaged of the store that a report is of.
