@@ -10,7 +10,7 @@ use buffer::{PieceMut, Rope};
 use maps::{Osd, OsdInfo, OsdMap, OsdState};
 use messages::osd_op::{OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp};
-use pg::{ClientOp, MapView, Pg, PgConfig, PgEffect, PgEvent, PoolView};
+use pg::{ClientOp, MapView, Pg, PgConfig, PgEffect, PgEvent, PoolView, SetAside};
 use store::{NoPeek, ReadOutcome, ReadRequest};
 use types::{EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId, UTime};
 
@@ -113,7 +113,10 @@ fn main() {
         let requests: Vec<_> = (0..ROUNDS).map(|i| request(tid + i, read, &data)).collect();
         tid += ROUNDS;
         let started = Instant::now();
-        let replies: u64 = requests.into_iter().map(|op| drive(&mut pg, PgEvent::ClientOp(op), &data)).sum();
+        let replies: u64 = requests
+            .into_iter()
+            .map(|op| drive(&mut pg, PgEvent::ClientOp(op, SetAside::default()), &data))
+            .sum();
         let nanos = started.elapsed().as_nanos() as u64 / ROUNDS;
         println!("{name}: {nanos} ns a request, {replies} of {ROUNDS} answered");
     }

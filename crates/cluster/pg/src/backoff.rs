@@ -85,9 +85,9 @@ impl Pg {
 
     /// Has the sessions hold back that can, of the requests that wait.
     pub(crate) fn hold_back_waiting(&mut self, out: &mut Out<'_>) {
-        for op in std::mem::take(&mut self.waiting) {
+        for (op, set_aside) in std::mem::take(&mut self.waiting) {
             if !self.is_held_back(&op, out) {
-                self.waiting.push_back(op);
+                self.waiting.push_back((op, set_aside));
             }
         }
     }

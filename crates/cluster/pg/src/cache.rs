@@ -9,7 +9,7 @@ use types::{Errno, GHObject, HObject};
 
 use crate::attrs::INFO_ATTR;
 use crate::out::Out;
-use crate::{Backend, CopyResult, Records};
+use crate::{Backend, CopyResult, Records, SetAside};
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
@@ -27,6 +27,8 @@ pub(crate) struct ReadCache {
     /// How many of them were handed out by [`ReadCache::take_new`].
     asked: usize,
     failure: Option<StoreError>,
+    /// What is set aside for copies that have come, until the run that makes them a change.
+    copied: Vec<SetAside>,
 }
 
 /// What a request sees of its object and of that one's clones: what was read for it, and what the store has in memory.
@@ -109,12 +111,13 @@ impl ReadCache {
     }
 
     /// Notes what a copy has read for the need at `index`.
-    pub fn answer_copy(&mut self, index: usize, result: CopyResult) {
+    pub fn answer_copy(&mut self, index: usize, result: CopyResult, set_aside: SetAside) {
         let Some((_, fetched)) = self.entries.get_mut(index) else {
             // As in `answer`.
             debug_assert!(false, "a copy for need {index} of {}", self.entries.len());
             return;
         };
+        self.copied.push(set_aside);
         *fetched = Some(match result {
             Ok(copied) => Fetched::Copied(copied),
             Err(errno) => Fetched::Failed(errno),

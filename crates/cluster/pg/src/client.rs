@@ -10,7 +10,7 @@ use crate::hash_range;
 use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::request::Request;
-use crate::{Bug, ClientOp, Pg, PgEffect};
+use crate::{Bug, ClientOp, Pg, PgEffect, SetAside};
 
 /// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
 pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
@@ -40,7 +40,7 @@ fn access(needs: Rights) -> Access {
 }
 
 impl Pg {
-    pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Out<'_>) {
+    pub(crate) fn on_client_op(&mut self, client: ClientOp, set_aside: SetAside, out: &mut Out<'_>) {
         let keeps = self.phase == Phase::Failed && self.config.planted.is(Bug::FailedPgKeepsRequests);
         if !keeps && self.is_held_back(&client, out) {
             return;
@@ -68,10 +68,10 @@ impl Pg {
             (Phase::Active(_), _) => false,
         };
         if !waits {
-            return self.begin(client, out);
+            return self.begin(client, set_aside, out);
         }
         match self.waiting.len() < self.config.waiting_requests_max {
-            true => self.waiting.push_back(client),
+            true => self.waiting.push_back((client, set_aside)),
             false => Self::dropped(session, tid, "too many requests wait for the PG", out),
         }
     }
@@ -81,7 +81,7 @@ impl Pg {
         self.objects.touch(hash);
     }
 
-    fn begin(&mut self, client: ClientOp, out: &mut Out<'_>) {
+    fn begin(&mut self, client: ClientOp, set_aside: SetAside, out: &mut Out<'_>) {
         let (session, tid) = (client.session, client.op.tid);
         if let Some(reason) = self.why_drop(&client) {
             return Self::dropped(session, tid, reason, out);
@@ -99,7 +99,7 @@ impl Pg {
                 false => self.refuse(&client, Errno::EIO, out),
             };
         }
-        let request = Request::new(client, class);
+        let request = Request::new(client, class, set_aside);
         if class.is_pg {
             return self.start_list(request, out);
         }

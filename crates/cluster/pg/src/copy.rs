@@ -17,7 +17,7 @@ use crate::cache::ReadCache;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::request::Request;
-use crate::{Bug, Pg, PgEffect};
+use crate::{Bug, Pg, PgEffect, SetAside};
 
 /// What a copy read, or why it could not.
 pub type CopyResult = Result<Arc<CopiedObject>, Errno>;
@@ -48,13 +48,19 @@ impl Pg {
     }
 
     /// A source has come, or can't be had.
-    pub(crate) fn on_copied(&mut self, token: Token, result: CopyResult, out: &mut Out<'_>) {
+    pub(crate) fn on_copied(
+        &mut self,
+        token: Token,
+        result: CopyResult,
+        set_aside: SetAside,
+        out: &mut Out<'_>,
+    ) {
         // A copy of an ended interval, or of a session that is gone.
         let Some((park, index)) = self.copies.remove(&token) else { return };
         let Some(parked) = self.parked.get_mut(&park) else {
             return self.broken("a copy has come for no request", out);
         };
-        parked.cache.answer_copy(index, result);
+        parked.cache.answer_copy(index, result, set_aside);
         self.on_need_answered(park, out);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{BackoffRange, CopyResult, ScrubOrder, ScrubWork};
+use crate::{BackoffRange, CopyResult, ScrubOrder, ScrubWork, SetAside};
 use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply, PgInfoReply, PgQuestion, WatchNotify};
@@ -80,7 +80,8 @@ pub struct MapView {
 #[derive(Clone, PartialEq, Debug)]
 pub enum PgEvent {
     /// A client asks. Its epoch is not newer than the PG's: the OSD waits for maps.
-    ClientOp(ClientOp),
+    /// So much space is set aside for it.
+    ClientOp(ClientOp, SetAside),
     /// A newer map.
     AdvanceMap(Box<MapView>),
     /// The snapshots of the PG's pool that were ever purged. What the PG still has of them is trimmed.
@@ -103,8 +104,8 @@ pub enum PgEvent {
         token: Token,
         error: StoreError,
     },
-    /// Answers [`PgEffect::Copy`].
-    Copied { token: Token, result: CopyResult },
+    /// Answers [`PgEffect::Copy`]. So much space is set aside for what was copied.
+    Copied { token: Token, result: CopyResult, set_aside: SetAside },
     /// A session is gone: its requests that did not begin are dropped, replies to it too; its watches wait for their
     /// clients.
     SessionReset { session: SessionId },

@@ -175,7 +175,7 @@ impl Pg {
         earlier: Vec<LogEntry>,
         entry: Box<LogEntry>,
         steps: ObjectSteps,
-        client: ClientChange,
+        mut client: ClientChange,
         out: &mut Out<'_>,
     ) {
         match self.objects.get_mut(client.slot) {
@@ -192,7 +192,8 @@ impl Pg {
         let durable = self.records.durable;
         let trim_to = self.records.log.trim_target(&self.config.log, durable, 1);
         let change = Change { earlier, newest: entry, steps, stats, trim_to, durable };
-        if let Some(request) = &client.request {
+        if let Some(request) = &mut client.request {
+            request.set_aside.give_up();
             out.reached(request, Stage::Submitted);
         }
         self.in_flight.push_back(InFlight { token, version, before, reads, client: Box::new(client) });

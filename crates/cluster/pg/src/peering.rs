@@ -67,9 +67,9 @@ impl Pg {
         self.submit_info(out);
         self.release_backoffs(out);
         // Requests of newer maps came while the records were read: this OSD may lead in those.
-        for op in std::mem::take(&mut self.waiting) {
+        for (op, set_aside) in std::mem::take(&mut self.waiting) {
             match op.op.epoch > epoch {
-                true => self.waiting.push_back(op),
+                true => self.waiting.push_back((op, set_aside)),
                 false => Self::dropped(op.session, op.op.tid, NOT_PRIMARY, out),
             }
         }
@@ -137,8 +137,8 @@ impl Pg {
         self.submit_info(out);
         self.release_backoffs(out);
         self.note_kept_watchers();
-        for op in std::mem::take(&mut self.waiting) {
-            self.on_client_op(op, out);
+        for (op, set_aside) in std::mem::take(&mut self.waiting) {
+            self.on_client_op(op, set_aside, out);
         }
         self.trim_on(out);
     }

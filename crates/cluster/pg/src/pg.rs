@@ -26,7 +26,9 @@ use crate::split::{RefusedSplit, Split};
 use crate::trim::Trimmer;
 use crate::watch::Effects;
 use crate::watches::{WatchView, Watches};
-use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
+use crate::{
+    Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog, SetAside,
+};
 
 /// A request that waits for reads.
 #[derive(Debug)]
@@ -135,7 +137,7 @@ pub struct Pg {
     /// Reads that no change has counted yet.
     pub(crate) reads_to_count: StatsDelta,
     /// Requests that came while nothing was served.
-    pub(crate) waiting: VecDeque<ClientOp>,
+    pub(crate) waiting: VecDeque<(ClientOp, SetAside)>,
     /// The sessions that are to hold their requests back.
     pub(crate) backoffs: BTreeMap<SessionId, Backoff>,
     /// Replies of listings, and to resends.
@@ -242,7 +244,7 @@ impl Pg {
 
     /// Every request that is here, answered or not, in no order.
     pub fn requests(&self) -> impl Iterator<Item = (SessionId, &OsdOp)> {
-        let waiting = self.waiting.iter().map(|client| (client.session, &*client.op));
+        let waiting = self.waiting.iter().map(|(client, _)| (client.session, &*client.op));
         let queued = self.objects.iter().flat_map(|(_, object)| &object.queue);
         let parked = self.parked.values().map(|parked| &parked.request);
         let listings = self.reads.values().filter_map(|purpose| match purpose {
@@ -302,7 +304,7 @@ impl Pg {
 
     fn on_event(&mut self, event: PgEvent, out: &mut Out<'_>) {
         match (event, &self.phase) {
-            (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
+            (PgEvent::ClientOp(op, set_aside), _) => self.on_client_op(op, set_aside, out),
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session, out),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
             (PgEvent::Scrub(order), _) => self.on_scrub_order(order, out),
@@ -318,7 +320,9 @@ impl Pg {
             (PgEvent::AbortScrub, _) => self.on_scrub_abort(out),
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
-            (PgEvent::Copied { token, result }, _) => self.on_copied(token, result, out),
+            (PgEvent::Copied { token, result, set_aside }, _) => {
+                self.on_copied(token, result, set_aside, out);
+            }
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
             (PgEvent::PeerInfo { osd, reply }, _) => self.on_peer_info(osd, &reply, out),
@@ -484,7 +488,7 @@ impl Pg {
 
     fn on_session_reset(&mut self, session: SessionId, out: &mut Out<'_>) {
         self.backoffs.remove(&session);
-        self.waiting.retain(|op| op.session != session);
+        self.waiting.retain(|(op, _)| op.session != session);
         self.objects.iter_mut().for_each(|o| o.queue.retain(|r| r.session != session));
         if self.config.planted.is(Bug::ResetDropsAnswers) {
             self.in_flight.iter_mut().for_each(|change| change.client.request = None);
@@ -561,7 +565,9 @@ impl Pg {
 
     /// Makes every request that has begun one that waits, before those that do already.
     pub(crate) fn requeue_requests(&mut self, out: &mut Out<'_>) {
-        for request in self.take_begun(out).into_iter().rev() {
+        for mut request in self.take_begun(out).into_iter().rev() {
+            // Its change may be refused yet: then it is made by this run.
+            request.set_aside.restore();
             self.waiting.push_front(request.into_client());
         }
     }
@@ -576,7 +582,7 @@ impl Pg {
     /// Drops every request, begun or not.
     pub(crate) fn drop_requests(&mut self, reason: &'static str, out: &mut Out<'_>) {
         self.drop_begun(reason, out);
-        for op in std::mem::take(&mut self.waiting) {
+        for (op, _) in std::mem::take(&mut self.waiting) {
             Self::dropped(op.session, op.op.tid, reason, out);
         }
     }

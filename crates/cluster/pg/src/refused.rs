@@ -115,7 +115,10 @@ impl Pg {
                 // The store does not even take the entry: a resend is run again.
                 (Some(request), _) if i == 0 && is_error => self.reply_error(&request, errno, out),
                 (Some(request), _) if i == 0 => self.fail_write(slot, request, errno, out),
-                (Some(request), _) => versioned.push((version, slot, request)),
+                (Some(mut request), _) => {
+                    request.set_aside.restore();
+                    versioned.push((version, slot, request));
+                }
                 // An interval ended: it was dropped, or waits to be run again. Or no client has asked.
                 (None, _) => {}
             }

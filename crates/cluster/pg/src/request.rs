@@ -6,7 +6,7 @@ use messages::osd_op::OsdFlags;
 use ops::{Caller, OpClass};
 use types::{HObject, SnapContext, SnapId, SplitMix64, UTime};
 
-use crate::ClientOp;
+use crate::{ClientOp, SetAside};
 
 /// A request that passed the first checks.
 #[derive(Debug)]
@@ -20,16 +20,18 @@ pub(crate) struct Request {
     /// The client's snap context, taken out of the message.
     pub snapc: SnapContext,
     pub op: Box<OsdOp>,
+    /// Given up once its change is handed to the store.
+    pub set_aside: SetAside,
     /// Nobody waits for the answer.
     pub session_ended: bool,
 }
 
 impl Request {
-    pub fn new(client: ClientOp, class: OpClass) -> Self {
+    pub fn new(client: ClientOp, class: OpClass, set_aside: SetAside) -> Self {
         let ClientOp { session, source, addrs, features, caps, mut op } = client;
         let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
         let caller = Caller { name: source, reqid: op.request_id(source), addrs, features };
-        Self { session, caller, caps, began: None, class, snapc, op, session_ended: false }
+        Self { session, caller, caps, began: None, class, snapc, op, set_aside, session_ended: false }
     }
 
     pub fn on_session_reset(&mut self, session: SessionId) {
@@ -37,11 +39,11 @@ impl Request {
     }
 
     /// The request as it came.
-    pub fn into_client(self) -> ClientOp {
-        let Self { session, caller, caps, snapc, mut op, .. } = self;
+    pub fn into_client(self) -> (ClientOp, SetAside) {
+        let Self { session, caller, caps, snapc, mut op, set_aside, .. } = self;
         let Caller { name: source, addrs, features, .. } = caller;
         op.snaps = snapc.snaps;
-        ClientOp { session, source, addrs, features, caps, op }
+        (ClientOp { session, source, addrs, features, caps, op }, set_aside)
     }
 
     /// The object's head.

@@ -19,7 +19,7 @@ use auth::SessionId;
 use maps::OsdMap;
 use messages::osd_op::OsdFlags;
 use messages::{OsdOpReply, PgInfoReply, PgQuestion};
-use pg::{ClientOp, CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
+use pg::{ClientOp, CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase, SetAside};
 use store::{CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use telemetry::{OpTimes, Stage};
 use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
@@ -70,8 +70,8 @@ const FIND_PGS: Token = Token(2);
 
 /// What becomes of a request whose turn it is.
 enum Turn {
-    /// So many bytes of space are set aside for it.
-    Run(u64),
+    /// This space is set aside for it.
+    Run(SetAside),
     Hold,
     /// A map makes its client send it again.
     Drop,
@@ -431,15 +431,9 @@ impl Shard {
     fn ask_statfs(&mut self, out: &mut Out) {
         if !self.statfs_asked {
             self.statfs_asked = true;
-            self.space.statfs_sent(self.not_there());
+            self.space.statfs_sent();
             self.read_own(STATFS, ReadRequest::StatFs, out);
         }
-    }
-
-    /// Bytes that are set aside for writes that have begun, and that the store has not got yet.
-    fn not_there(&self) -> u64 {
-        let requests = self.pgs.iter().flat_map(|entry| &entry.requests);
-        requests.map(OpRecord::not_there).fold(0, u64::saturating_add)
     }
 
     fn on_statfs(&mut self, now: UTime, result: Result<ReadOutcome, StoreError>, out: &mut Out) {
@@ -464,7 +458,7 @@ impl Shard {
 
     /// Asks the store for its space if that matters now. It must not be asked amid a retry, when what waits still is not known.
     fn ask_if_wanted(&mut self, out: &mut Out) {
-        if self.space.wants_answer(|| self.not_there()) {
+        if self.space.wants_answer() {
             self.ask_statfs(out);
         }
     }
@@ -484,11 +478,11 @@ impl Shard {
             match self.turn(slot, &op) {
                 Turn::Run(set_aside) => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
-                        let mut record = OpRecord::new(session, op.source, times, &op.op, set_aside);
+                        let mut record = OpRecord::new(session, op.source, times, &op.op);
                         record.reach(Stage::Begun, now);
                         entry.requests.push(record);
                     }
-                    self.pg_handle(now, slot, PgEvent::ClientOp(op), out);
+                    self.pg_handle(now, slot, PgEvent::ClientOp(op, set_aside), out);
                 }
                 Turn::Hold => self.queue.hold(QueuedOp { slot, op, times }),
                 Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, place, tid }),
@@ -514,21 +508,22 @@ impl Shard {
             let pool = entry.pg.id().pg.pool;
             let bytes = result.as_ref().map_or(0, |copied| self.space.of_copied(copied));
             let full = |map: &Option<Arc<OsdMap>>| map.as_ref().is_some_and(|map| is_full(map, pool));
+            let mut set_aside = SetAside::default();
             match self.room_for(bytes) {
-                Some(Room::Taken) => {}
+                Some(Room::Taken(taken)) => set_aside = taken,
                 Some(Room::Never) => result = Err(Errno::ENOSPC),
                 Some(Room::Lacking) if full(&self.map) => {
                     (result, self.lacking) = (Err(Errno::ENOSPC), bytes);
                 }
-                held => {
-                    if held.is_some() {
+                wait => {
+                    if wait.is_some() {
                         self.space.wait(bytes, false);
                     }
                     self.copied.push_front((slot, token, result));
                     break;
                 }
             }
-            self.pg_handle(now, slot, PgEvent::Copied { token, result }, out);
+            self.pg_handle(now, slot, PgEvent::Copied { token, result, set_aside }, out);
             self.lacking = 0;
         }
     }
@@ -556,18 +551,17 @@ impl Shard {
         let room = self.room_for(bytes);
         // What its PG only drops takes no space, and must not wait for any: its client has sent it elsewhere.
         let drops = || self.pgs.get(slot).is_some_and(|entry| entry.pg.drops(client));
-        if room == Some(Room::Taken) {
-            return Turn::Run(bytes);
-        }
-        if drops() {
-            return Turn::Run(0);
-        }
+        let lacks = match room {
+            Some(Room::Taken(set_aside)) => return Turn::Run(set_aside),
+            _ if drops() => return Turn::Run(SetAside::default()),
+            lacks => lacks,
+        };
         let full = self.map.as_ref().is_some_and(|map| is_full(map, op.pgid.pg.pool));
-        match room {
+        match lacks {
             Some(Room::Never) => Turn::NoSpace,
             Some(Room::Lacking) if tries => Turn::NoSpace,
             Some(Room::Lacking) if full => Turn::SendBack(bytes),
-            Some(Room::Lacking | Room::Unknown | Room::Taken) => {
+            Some(Room::Lacking | Room::Unknown | Room::Taken(_)) => {
                 self.space.wait(bytes, tries);
                 Turn::Hold
             }
@@ -578,7 +572,7 @@ impl Shard {
     /// Sets space aside for a write; `None` while the store is behind. What takes nothing always has room.
     fn room_for(&mut self, bytes: u64) -> Option<Room> {
         match bytes {
-            0 => Some(Room::Taken),
+            0 => Some(Room::Taken(SetAside::default())),
             _ if self.store_is_behind() => None,
             _ => Some(self.space.take(bytes)),
         }

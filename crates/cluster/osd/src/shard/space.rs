@@ -1,18 +1,20 @@
 //! How full the store is: the state reported to the monitor, and the writes that must not begin.
 //!
 //! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
-//! counting every write begun that the store's last answer does not show: one that the store got later, or whose PG still
-//! reads for it. So a store never has to refuse a transaction of a PG, which would stop the PG. What needs no space here,
+//! counting every write begun that the store's last answer does not show: one that the store got later, or that is still on its
+//! way, since its PG reads for it, or runs it again. So a store never has to refuse a transaction of a PG, which would stop the PG. What needs no space here,
 //! removals and errors, still makes entries in a PG's log, and the OSD keeps maps: the reserve has to hold the logs at their
 //! full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes an entry) and a few hundred maps. The cluster's own
 //! limits (nearfull, backfillfull, full) come well before: they are flags in the map, by which clients hold their writes back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use auth::SessionId;
 use maps::{OsdMap, OsdState};
 use messages::{Op, OpArgs};
 use ops::{ClassTable, CopiedObject, SpaceUse, spec};
+use pg::{SetAside, SpaceTally};
 use store::StatFs;
 
 use super::PgSlot;
@@ -25,10 +27,10 @@ const OVERHEAD: u64 = 4 * BLOCK;
 const ASK_AGAIN: u64 = 8;
 
 /// Whether there is room for a write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Room {
-    /// It was set aside.
-    Taken,
+    /// It is set aside.
+    Taken(SetAside),
     /// There may be, once the store is asked or writes under way are done.
     Unknown,
     /// There is too little, as the store says.
@@ -44,10 +46,12 @@ pub(crate) enum Room {
 #[derive(Debug, Default)]
 pub(crate) struct SpaceBudget {
     statfs: StatFs,
-    /// Bytes that writes may have taken that `statfs` does not show.
-    charged: u64,
-    /// The part of `charged` that the question under way came too early for.
-    charged_since_statfs: u64,
+    /// What was set aside for writes.
+    tally: Arc<SpaceTally>,
+    /// What had been given up of that when the question was put that `statfs` answers: it shows all that the store had got.
+    shown: u64,
+    /// The same of the question under way.
+    asked: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
     /// The largest write that waits here until there is room.
@@ -72,17 +76,16 @@ impl SpaceBudget {
         self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
     }
 
-    /// The store is being asked: the answer shows every write that it has. Those that have begun and are on their way to it may take
-    /// `not_there` bytes.
-    pub(crate) fn statfs_sent(&mut self, not_there: u64) {
-        self.charged_since_statfs = not_there;
+    /// The store is being asked: the answer shows every write that it has.
+    pub(crate) fn statfs_sent(&mut self) {
+        self.asked = self.tally.given_up();
         self.statfs_sent_for_waiting = self.is_awaited();
     }
 
     /// The store's answer. All that waits is tried next, until [`Self::answer_heeded`].
     pub(crate) fn statfs_received(&mut self, statfs: StatFs) {
         self.statfs = statfs;
-        self.charged = self.charged_since_statfs;
+        self.shown = self.asked;
         self.answered = self.statfs_sent_for_waiting;
         self.full = self.answered && self.wanted() > self.left_in_the_end();
         let left = self.left();
@@ -105,9 +108,7 @@ impl SpaceBudget {
             let lacks = self.full || (self.answered && self.left_in_the_end() < bytes);
             return if lacks { Room::Lacking } else { Room::Unknown };
         }
-        self.charged = self.charged.saturating_add(bytes);
-        self.charged_since_statfs = self.charged_since_statfs.saturating_add(bytes);
-        Room::Taken
+        Room::Taken(SetAside::new(bytes, &self.tally))
     }
 
     /// Such a write waits, until there is room or, if it only `tries`, until the store says that there is too little.
@@ -158,14 +159,14 @@ impl SpaceBudget {
     }
 
     /// Whether the store ought to be asked: a write waits that has not been answered for, the answer may make the OSD full or
-    /// end that, or much was given away, or anything that a write waits for. Writes that have begun and that the store has not got
-    /// yet may take `not_there` bytes: an answer shows nothing of them, and the OSD would ask for ever.
-    pub(crate) fn wants_answer(&self, not_there: impl FnOnce() -> u64) -> bool {
+    /// end that, or the store has got much, or anything that a write waits for. What is on its way to the store does not count: an answer
+    /// shows nothing of it, and the OSD would ask for ever.
+    pub(crate) fn wants_answer(&self) -> bool {
         let awaited = !self.full && self.is_awaited();
         let enough = if awaited { 0 } else { self.left() / ASK_AGAIN };
-        let shows = || self.charged > enough && self.charged.saturating_sub(not_there()) > enough;
+        let shows = self.tally.given_up().wrapping_sub(self.shown) > enough;
         let turns = self.full != (self.wanted() > self.left_in_the_end());
-        self.statfs.bytes_total > 0 && (turns || awaited && self.unanswered || shows())
+        self.statfs.bytes_total > 0 && (turns || awaited && self.unanswered || shows)
     }
 
     /// Whether a write waits for which there is really too little space.
@@ -204,7 +205,12 @@ impl SpaceBudget {
     }
 
     fn left(&self) -> u64 {
-        self.left_in_the_end().saturating_sub(self.charged)
+        self.left_in_the_end().saturating_sub(self.charged())
+    }
+
+    /// Bytes that writes may take, or have taken, that `statfs` does not show.
+    fn charged(&self) -> u64 {
+        self.tally.set_aside().wrapping_sub(self.shown)
     }
 
     /// What is left if the writes under way take nothing.
@@ -258,7 +264,7 @@ mod tests {
     fn space(total: u64, available: u64) -> SpaceBudget {
         let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(0.97);
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, total, available);
         space
     }
@@ -272,13 +278,18 @@ mod tests {
         });
     }
 
-    /// Whether a write begins; otherwise it waits.
-    fn begins(space: &mut SpaceBudget, bytes: u64) -> bool {
-        let taken = space.take(bytes) == Room::Taken;
-        if !taken {
-            space.wait(bytes, false);
+    /// What is set aside for a write that begins, and is on its way until that is dropped; otherwise it waits.
+    fn begin(space: &mut SpaceBudget, bytes: u64) -> Option<SetAside> {
+        if let Room::Taken(set_aside) = space.take(bytes) {
+            return Some(set_aside);
         }
-        taken
+        space.wait(bytes, false);
+        None
+    }
+
+    /// Whether a write begins, which the store has then; otherwise it waits.
+    fn begins(space: &mut SpaceBudget, bytes: u64) -> bool {
+        begin(space, bytes).is_some()
     }
 
     #[test]
@@ -324,14 +335,14 @@ mod tests {
         let map = OsdMap { full_ratio: 0.95, ..OsdMap::default() };
         let mut space = space(1000, 130);
         assert!(begins(&mut space, 60) && !begins(&mut space, 50), "60 may be gone, or come back");
-        assert!(space.wants_answer(|| 0) && !space.is_full());
+        assert!(space.wants_answer() && !space.is_full());
         assert_eq!(state(&space, &map), 0);
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 70);
         assert!(space.is_full(), "40 are left, 50 were wanted");
         assert_eq!(space.take(1), Room::Lacking, "nothing overtakes");
         assert_eq!(state(&space, &map), OsdState::FULL, "although 93% are in use");
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 50));
         assert_eq!(state(&space, &map), 0);
@@ -341,12 +352,12 @@ mod tests {
     fn what_was_answered_is_not_waited_for() {
         let mut space = space(1000, 130);
         assert!(!begins(&mut space, 500));
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
-        assert!(space.is_full() && !space.wants_answer(|| 0));
+        assert!(space.is_full() && !space.wants_answer());
         space.try_anew();
-        assert!(space.wants_answer(|| 0), "no one has said that it waits still");
-        space.statfs_sent(0);
+        assert!(space.wants_answer(), "no one has said that it waits still");
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(!space.is_full() && begins(&mut space, 100));
     }
@@ -356,11 +367,12 @@ mod tests {
         let mut space = space(1000, 130);
         assert_eq!(space.take(500), Room::Unknown);
         space.wait(500, true);
-        assert!(space.wants_answer(|| 0));
-        space.statfs_sent(0);
+        assert!(space.wants_answer());
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         space.try_anew();
-        assert_eq!((space.take(500), space.take(50)), (Room::Lacking, Room::Taken));
+        assert_eq!(space.take(500), Room::Lacking);
+        assert!(matches!(space.take(50), Room::Taken(_)));
         space.answer_heeded();
         assert!(!space.is_full());
         assert_eq!(space.take(500), Room::Unknown, "what was removed since counts");
@@ -370,7 +382,7 @@ mod tests {
     fn a_write_that_would_not_fit_into_the_empty_store_never_fits() {
         let mut space = space(1000, 130);
         assert_eq!([971, 970].map(|bytes| space.take(bytes)), [Room::Never, Room::Unknown]);
-        assert!(!space.wants_answer(|| 0));
+        assert!(!space.wants_answer());
     }
 
     #[test]
@@ -379,9 +391,9 @@ mod tests {
         let full = || {
             let mut space = space(1000, 130);
             space.send_back(slot, session, 300);
-            space.statfs_sent(0);
+            space.statfs_sent();
             answer(&mut space, 1000, 130);
-            assert!(space.is_full() && !space.wants_answer(|| 0));
+            assert!(space.is_full() && !space.wants_answer());
             space
         };
         let ends: [fn(&mut SpaceBudget); 4] = [
@@ -393,7 +405,7 @@ mod tests {
         for end in ends {
             let mut space = full();
             end(&mut space);
-            space.statfs_sent(0);
+            space.statfs_sent();
             answer(&mut space, 1000, 130);
             assert!(!space.is_full() && !space.is_awaited());
         }
@@ -402,7 +414,7 @@ mod tests {
         space.came(slot, session, 299);
         space.forget_pg(PgSlot(3));
         space.forget_session(SessionId(2));
-        space.statfs_sent(0);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(space.is_full());
     }
@@ -410,8 +422,10 @@ mod tests {
     #[test]
     fn what_the_store_gets_after_the_question_is_not_in_the_answer() {
         let mut space = space(1000, 1000);
-        assert!(begins(&mut space, 500));
-        space.statfs_sent(100);
+        assert!(begins(&mut space, 400));
+        let late = begin(&mut space, 100).unwrap();
+        space.statfs_sent();
+        drop(late);
         assert!(begins(&mut space, 300));
         assert!(!begins(&mut space, 200));
         answer(&mut space, 1000, 600);
@@ -421,26 +435,35 @@ mod tests {
     #[test]
     fn what_the_store_has_not_got_is_not_asked_for_again() {
         let mut space = space(1000, 130);
-        assert!(begins(&mut space, 80) && space.wants_answer(|| 0), "much was given away");
-        assert!(!space.wants_answer(|| 80), "an answer shows nothing of it");
-        assert!(!begins(&mut space, 50) && space.wants_answer(|| 80), "no answer was for this one");
-        space.statfs_sent(80);
+        let [some, most] = [1, 79].map(|bytes| begin(&mut space, bytes).unwrap());
+        assert!(!space.wants_answer(), "an answer shows nothing of it");
+        assert!(!begins(&mut space, 50) && space.wants_answer(), "no answer was for this one");
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         space.try_anew();
         assert!(!begins(&mut space, 50) && !space.is_full());
         space.answer_heeded();
-        assert!(!space.wants_answer(|| 80), "it waits for what is on its way");
-        assert!(space.wants_answer(|| 79), "some of that has come");
-        space.statfs_sent(0);
+        assert!(!space.wants_answer(), "it waits for what is on its way");
+        drop(some);
+        assert!(space.wants_answer(), "some of that has come");
+        drop(most);
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(begins(&mut space, 50));
     }
 
     #[test]
+    fn the_store_is_asked_once_it_has_got_much() {
+        let mut space = space(1000, 130);
+        assert!(begins(&mut space, 80) && space.wants_answer());
+    }
+
+    #[test]
     fn what_is_on_its_way_is_not_taken_for_space_that_there_is() {
         let mut space = space(1000, 530);
-        assert!(begins(&mut space, 400) && !begins(&mut space, 200));
-        space.statfs_sent(400);
+        let on_its_way = begin(&mut space, 400);
+        assert!(on_its_way.is_some() && !begins(&mut space, 200));
+        space.statfs_sent();
         answer(&mut space, 1000, 130);
         assert!(space.is_full(), "100 are left, however much is on its way, and 200 were wanted");
     }
@@ -448,7 +471,7 @@ mod tests {
     #[test]
     fn a_store_of_unknown_size_takes_everything() {
         let mut space = SpaceBudget::default();
-        assert!(begins(&mut space, u64::MAX) && !space.wants_answer(|| 0));
+        assert!(begins(&mut space, u64::MAX) && !space.wants_answer());
     }
 
     #[test]

@@ -30,19 +30,11 @@ pub(crate) struct OpRecord {
     /// Bytes that it brought.
     in_bytes: u32,
     class: OpClass,
-    /// Bytes of the store's space that were set aside for it.
-    set_aside: u64,
 }
 
 impl OpRecord {
     #[inline]
-    pub(crate) fn new(
-        session: SessionId,
-        source: EntityName,
-        times: OpTimes,
-        op: &OsdOp,
-        set_aside: u64,
-    ) -> Self {
+    pub(crate) fn new(session: SessionId, source: EntityName, times: OpTimes, op: &OsdOp) -> Self {
         let in_bytes = op.ops.iter().map(|op| op.indata.len()).sum::<usize>();
         Self {
             session,
@@ -51,7 +43,6 @@ impl OpRecord {
             reqid: op.request_id(source),
             in_bytes: u32::try_from(in_bytes).unwrap_or(u32::MAX),
             class: OpClass::of(&op.ops),
-            set_aside,
         }
     }
 
@@ -67,11 +58,6 @@ impl OpRecord {
     #[inline]
     pub(crate) fn is(&self, session: SessionId, tid: u64) -> bool {
         (self.session, self.tid) == (session, tid)
-    }
-
-    /// Bytes that were set aside for it and that the store can't know of yet: its change is not there.
-    pub(crate) fn not_there(&self) -> u64 {
-        if self.times.after(Stage::Submitted).is_some() { 0 } else { self.set_aside }
     }
 
     pub(crate) fn reqid(&self) -> ReqId {

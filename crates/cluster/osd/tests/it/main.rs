@@ -17,6 +17,7 @@ mod purged;
 mod reads;
 mod refused;
 mod scrub;
+mod space;
 mod split;
 mod stock;
 mod watch;

@@ -8,7 +8,7 @@ use cls::testing::call;
 use messages::osd_op::OsdFlags;
 use messages::{Op, OpArgs, OpCode, OsdOpReply};
 use ops::ClassTable;
-use pg::{ClientOp, PgConfig, PgEvent};
+use pg::{ClientOp, PgConfig, PgEvent, SetAside};
 use types::Errno;
 
 fn rig(default_list: &str) -> Rig {
@@ -92,14 +92,17 @@ fn who_may_call_is_judged_by_the_method_and_by_the_list_of_its_class() {
         rig.ask("a", vec![write_full(b"")]);
         for (ops, permitted) in [(read(), reads), (write(), writes)] {
             let op = rig.message("a", ops);
-            rig.event(PgEvent::ClientOp(ClientOp {
-                session: SessionId(1),
-                source: rig.source,
-                addrs: Arc::new(client_addr().into()),
-                features: u64::MAX,
-                caps: Caps::parse(caps).unwrap(),
-                op: Box::new(op),
-            }));
+            rig.event(PgEvent::ClientOp(
+                ClientOp {
+                    session: SessionId(1),
+                    source: rig.source,
+                    addrs: Arc::new(client_addr().into()),
+                    features: u64::MAX,
+                    caps: Caps::parse(caps).unwrap(),
+                    op: Box::new(op),
+                },
+                SetAside::default(),
+            ));
             rig.settle();
             let result = rig.replies.pop().unwrap().1.result;
             assert_eq!(result, if permitted { 0 } else { Errno::EPERM.code() }, "{caps}, {default_list}");

@@ -9,7 +9,7 @@ use encoding::Encoder;
 use messages::osd_op::{CopyCursor, CopyData};
 use messages::{Op, OpArgs, OpCode};
 use ops::{CopiedObject, CopySource, copy_get_op};
-use pg::PgEvent;
+use pg::{PgEvent, SetAside};
 use types::{EntityName, EntityType, Errno, Name, ObjectLocator, SnapId, UTime};
 
 fn copy_from(source: &str) -> Op {
@@ -50,7 +50,7 @@ fn begin(rig: &mut Rig, session: u64, to: &str, from: &str) -> CopySource {
 /// The oldest copy has read this.
 fn arrive(rig: &mut Rig, result: Result<CopiedObject, Errno>) {
     let (token, _) = rig.copies_asked.remove(0);
-    rig.event(PgEvent::Copied { token, result: result.map(Arc::new) });
+    rig.event(PgEvent::Copied { token, result: result.map(Arc::new), set_aside: SetAside::default() });
 }
 
 fn results(rig: &Rig) -> Vec<(u64, i32)> {
@@ -200,7 +200,11 @@ fn the_end_of_its_session_or_of_the_interval_ends_a_copy() {
     assert!(rig.copies_asked.is_empty());
     rig.event(PgEvent::AdvanceMap(Box::new(map(rig.epoch, &[0]))));
     rig.settle();
-    rig.event(PgEvent::Copied { token: old, result: Ok(Arc::new(copied(b"late"))) });
+    rig.event(PgEvent::Copied {
+        token: old,
+        result: Ok(Arc::new(copied(b"late"))),
+        set_aside: SetAside::default(),
+    });
     rig.settle();
     assert_eq!(rig.contents("a"), Some(b"next".to_vec()));
 }
@@ -249,7 +253,11 @@ fn a_refused_change_before_it_makes_a_copy_begin_again() {
     rig.settle();
     assert_eq!(results(&rig), [(2, Errno::ENOSPC.code())]);
     assert!(rig.copies_asked.len() == 1 && rig.copies_asked[0].0 != first, "the source is asked for again");
-    rig.event(PgEvent::Copied { token: first, result: Ok(Arc::new(copied(b"stale"))) });
+    rig.event(PgEvent::Copied {
+        token: first,
+        result: Ok(Arc::new(copied(b"stale"))),
+        set_aside: SetAside::default(),
+    });
     arrive(&mut rig, Ok(copied(b"new")));
     rig.settle();
     assert_eq!(rig.contents("a"), Some(b"new".to_vec()));

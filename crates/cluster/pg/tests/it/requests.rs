@@ -5,7 +5,7 @@ use auth::SessionId;
 use buffer::Rope;
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
-use pg::{Notice, PgEvent};
+use pg::{Notice, PgEvent, SetAside};
 use types::{AddrType, EVersion, EntityAddr, EntityName, EntityType, Epoch, Errno, ReqId, UTime};
 
 #[test]
@@ -215,14 +215,17 @@ fn another_client_with_the_same_tid_is_another_request() {
     let mut rig = Rig::new();
     let op = rig.message("a", vec![append(b"x")]);
     rig.ask_message(op.clone());
-    rig.event(PgEvent::ClientOp(pg::ClientOp {
-        session: SessionId(9),
-        source: EntityName::new(EntityType::Client, 5000),
-        addrs: Default::default(),
-        features: u64::MAX,
-        caps: auth::Caps::all(),
-        op: Box::new(op),
-    }));
+    rig.event(PgEvent::ClientOp(
+        pg::ClientOp {
+            session: SessionId(9),
+            source: EntityName::new(EntityType::Client, 5000),
+            addrs: Default::default(),
+            features: u64::MAX,
+            caps: auth::Caps::all(),
+            op: Box::new(op),
+        },
+        SetAside::default(),
+    ));
     rig.settle();
     assert_eq!(rig.contents("a").unwrap(), b"xx");
 }
@@ -244,14 +247,17 @@ fn a_session_that_is_gone_takes_its_waiting_requests_along_but_not_those_begun()
 fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
     let mut rig = Rig::new();
     let op = rig.message("a", vec![stat()]);
-    rig.event(PgEvent::ClientOp(pg::ClientOp {
-        session: SessionId(1),
-        source: EntityName::new(EntityType::Client, 1),
-        addrs: Default::default(),
-        features: u64::MAX,
-        caps: auth::Caps::none(),
-        op: Box::new(op),
-    }));
+    rig.event(PgEvent::ClientOp(
+        pg::ClientOp {
+            session: SessionId(1),
+            source: EntityName::new(EntityType::Client, 1),
+            addrs: Default::default(),
+            features: u64::MAX,
+            caps: auth::Caps::none(),
+            op: Box::new(op),
+        },
+        SetAside::default(),
+    ));
     assert_eq!(rig.replies.pop().unwrap().1.result, Errno::EPERM.code());
     let long = "n".repeat(2049);
     assert_eq!(rig.ask(&long, vec![write_full(b"")]).result, Errno::ENAMETOOLONG.code());

@@ -8,7 +8,7 @@ use crate::common::{ME, POOL, append, client_addr, message, omap_set, read, writ
 use auth::SessionId;
 use maps::{NewCluster, OsdMap, OsdState, PgPool};
 use messages::{Op, OsdOp, OsdOpReply};
-use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase, PoolView};
+use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase, PoolView, SetAside};
 use store::{
     AttrChoice, CollectionChange, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome,
     ReadRequest, Step, StoreError, Token, Transaction,
@@ -296,7 +296,7 @@ impl Bench {
             op: Box::new(op),
         };
         let seed = client.op.pgid.pg.seed;
-        self.event(seed, PgEvent::ClientOp(client));
+        self.event(seed, PgEvent::ClientOp(client, SetAside::default()));
     }
 
     fn ask_message(&mut self, op: OsdOp) -> OsdOpReply {

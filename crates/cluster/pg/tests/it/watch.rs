@@ -10,7 +10,7 @@ use auth::SessionId;
 use encoding::{Decoder, Encoder};
 use messages::osd_op::OpConst;
 use messages::{Blob, Op, OpArgs, OpCode, OsdOpReply, WatchNotify};
-use pg::{MapView, PgConfig, PgEvent};
+use pg::{MapView, PgConfig, PgEvent, SetAside};
 use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, SplitMix64, UTime};
 
 const WATCHER: u64 = 1;
@@ -355,14 +355,17 @@ fn a_watch_of_a_client_that_is_shut_out_ends_when_its_object_is_read() {
     let again = blocklist(&mut rig);
     rig.event(PgEvent::AdvanceMap(Box::new(again)));
     // Another client asks.
-    rig.event(PgEvent::ClientOp(pg::ClientOp {
-        session: SessionId(9),
-        source: EntityName::new(EntityType::Client, 4200),
-        addrs: Default::default(),
-        features: u64::MAX,
-        caps: auth::Caps::all(),
-        op: Box::new(message(700, rig.epoch, "a", vec![stat()])),
-    }));
+    rig.event(PgEvent::ClientOp(
+        pg::ClientOp {
+            session: SessionId(9),
+            source: EntityName::new(EntityType::Client, 4200),
+            addrs: Default::default(),
+            features: u64::MAX,
+            caps: auth::Caps::all(),
+            op: Box::new(message(700, rig.epoch, "a", vec![stat()])),
+        },
+        SetAside::default(),
+    ));
     rig.settle();
     rig.pass(0);
     assert_eq!(rig.pg.deadline(), None, "it is not waited for");

@@ -11,7 +11,9 @@ use buffer::Rope;
 use encoding::Encode;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, PgQuestion, WatchNotify};
-use pg::{ClientOp, ClusterLogLevel, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
+use pg::{
+    ClientOp, ClusterLogLevel, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView, SetAside,
+};
 use store::{
     Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectGap, ObjectStore,
     Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
@@ -613,14 +615,17 @@ impl Rig {
     }
 
     pub fn send_on(&mut self, session: u64, op: OsdOp) {
-        self.event(PgEvent::ClientOp(ClientOp {
-            session: SessionId(session),
-            source: self.source,
-            addrs: Arc::new(client_addr().into()),
-            features: self.features,
-            caps: auth::Caps::all(),
-            op: Box::new(op),
-        }));
+        self.event(PgEvent::ClientOp(
+            ClientOp {
+                session: SessionId(session),
+                source: self.source,
+                addrs: Arc::new(client_addr().into()),
+                features: self.features,
+                caps: auth::Caps::all(),
+                op: Box::new(op),
+            },
+            SetAside::default(),
+        ));
     }
 
     /// Sends operations on an object and waits for the answer.
