@@ -21,9 +21,11 @@ mod store_pgs;
 mod up;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use lab::output;
+use signal_hook::consts::SIGXFSZ;
 
 /// The cluster's directory where none is named, below the directory that the program is called in.
 const DEFAULT_DIR: &str = "loligo-cluster";
@@ -94,10 +96,19 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 fn main() -> ExitCode {
     memory::keep_what_is_freed();
     memory::set_payload_apart();
+    outlive_file_limit();
     let code = run(Cli::parse().command);
     match output::ended() {
         Ok(()) => code,
         Err(error) => fail(&format_args!("standard output: {error}")),
+    }
+}
+
+/// A write behind the limit of a file's size (`ulimit -f`) is an error of that file, which says what failed, and not the process's end
+/// by a signal, which says nothing. SIGXFSZ is handled in place of ignored, so that programs that are started have their own way.
+fn outlive_file_limit() {
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, Arc::default()) {
+        tracing::warn!("SIGXFSZ can't be handled: {error}");
     }
 }
 

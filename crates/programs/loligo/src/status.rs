@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> ExitCode {
     let pid = host::holder(&args.dir);
     let answer = if pid.is_some() { ask::status(&args.dir) } else { Value::Null };
     let report = json!({
-        "dir": args.dir, "running": pid.is_some(), "pid": pid, "fsid": description.fsid,
+        "dir": args.dir.to_string_lossy(), "running": pid.is_some(), "pid": pid, "fsid": description.fsid,
         "store": description.store.as_str(), "osds": description.osds, "mon_addr": description.mon_addr,
         "cluster": answer,
     });
