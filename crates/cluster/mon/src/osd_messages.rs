@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use auth::{Access, SessionId};
 use encoding::{Decode, Encode};
-use maps::{MapFlags, OsdState};
+use maps::{MapFlags, OsdState, PoolFlags};
 use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
 use options::opt;
 use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime, broken};
@@ -368,7 +368,8 @@ impl Mon {
         out.push(MonEffect::Send { session, message: reply.into() });
     }
 
-    /// The PGs that an OSD leads and that no OSD has reported yet: it must create them.
+    /// The PGs that an OSD leads and that no OSD has reported yet: it must create them. Those of a pool that was complete once have
+    /// existed: what is not there of them is lost, and an OSD that would make them anew would hide that.
     pub(crate) fn send_pg_creates(
         &self,
         session: SessionId,
@@ -383,10 +384,14 @@ impl Mon {
         }
         let mut pgs = BTreeMap::new();
         for (id, _) in self.pgmap.pgs.iter().filter(|(_, pg)| pg.state.is_unknown()) {
+            let pool = self.osdmap.pools.get(&id.pool);
+            if !pool.is_some_and(|pool| pool.has_flags(PoolFlags::CREATING)) {
+                continue;
+            }
             let is_led = || self.osdmap.pg_to_up_acting(*id).acting_primary == Some(OsdId(osd));
             if self.forced_pgs.permit(*id) && is_led() {
                 let made = self.pg_created(*id);
-                let stamp = self.osdmap.pools.get(&id.pool).map(|p| p.create_time).unwrap_or_default();
+                let stamp = pool.map(|pool| pool.create_time).unwrap_or_default();
                 pgs.insert(SpgId::from(*id), (made, stamp));
             }
         }
