@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import time
 
@@ -380,6 +381,102 @@ def pgs_go_through_files(t, *args):
     other.stop()
     said = loligo(other, "store", "import", other.dir, "--osd", "0", "--file", t.path(f"pg-{pgs[0]}"), code=1)
     expect("--other-cluster" in said, f"another cluster: {said}")
+
+
+def test_a_pg_of_another_cluster_brings_its_epochs_and_snapshots(t):
+    """Refused, with words that say what to do, where the map is older or snapshots' ids would be given twice; then no new
+    snapshot is mixed up with those that came."""
+    args = ("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    clusters = [t.cluster(*args), t.cluster(*args)]
+    (first, second), (of_first, of_second) = clusters, [t.client(cluster) for cluster in clusters]
+    for client in (of_first, of_second):
+        client.ceph("osd", "pool", "create", POOL, "1")
+    image, shots = f"{POOL}/image", ("", "@one", "@two")
+    of_first.run("rbd", "create", image, "--size", "8M")
+    for shot in ("@one", "@two", None):
+        with open(t.path("data"), "wb") as f:
+            f.write(os.urandom(100_000))
+        of_first.rados("-p", POOL, "put", "beside", t.path("data"))
+        of_first.run("rbd", "bench", image, "--io-type", "write", "--io-size", "64K", "--io-total", "8M", "--io-pattern", "rand")
+        if shot:
+            of_first.run("rbd", "snap", "create", "--no-progress", image + shot)
+    read = lambda client: [client.run("rbd", "export", "--no-progress", image + shot, "-").out for shot in shots]
+    before = read(of_first)
+    for _ in range(12):
+        of_first.ceph("osd", "set", "noout")
+        of_first.ceph("osd", "unset", "noout")
+    details = lambda client: (client.ceph_json("osd", "dump")["epoch"], client.ceph_json("osd", "pool", "ls", "detail")[0]["snap_seq"])
+    epoch, snap_seq = details(of_first)
+
+    def again(cluster):
+        cluster.stop()
+        cluster.up()
+
+    # The PG of a pool that is not complete would be made anew.
+    flags = lambda: of_second.ceph_json("osd", "pool", "ls", "detail")[0]["flags_names"]
+    until(lambda: "creating" not in flags(), "the pool is complete")
+    first.stop()
+    second.stop()
+    at = ("--osd", "0")
+    loligo(first, "store", "export", first.dir, *at, "--pg", "1.0", "--file", t.path("pg"))
+    loligo(second, "store", "remove", second.dir, *at, "--pg", "1.0", "--yes-i-really-mean-it")
+    bring = ("store", "import", second.dir, *at, "--file", t.path("pg"), "--other-cluster")
+    said = loligo(second, *bring, code=1)
+    found = re.search(r"in epoch (\d+) of its cluster.*ceph osd set noout", said)
+    expect(found and int(found[1]) >= epoch, said)
+    epoch = int(found[1])
+    second.up()
+    while details(of_second)[0] < epoch:
+        of_second.ceph("osd", "set", "noout")
+        of_second.ceph("osd", "unset", "noout")
+    again(second)
+    second.stop()
+    said = loligo(second, *bring, code=1)
+    expect(f"ceph osd pool set {POOL} snap_seq" in said, said)
+    second.up()
+    of_second.ceph("osd", "pool", "set", POOL, "snap_seq", str(snap_seq))
+    refused = of_second.ceph("osd", "pool", "set", POOL, "snap_seq", str(snap_seq - 1), code=22)
+    expect("only rise" in refused.words, refused.words)
+    again(second)
+    second.stop()
+    loligo(second, *bring)
+    second.up()
+    expect(read(of_second) == before, "the image and its snapshots")
+    of_second.run("rbd", "snap", "create", "--no-progress", f"{image}@three")
+    of_second.run("rbd", "bench", image, "--io-type", "write", "--io-size", "64K", "--io-total", "8M", "--io-pattern", "seq")
+    names = [shot["name"] for shot in of_second.run("rbd", "snap", "ls", image, "--format", "json").json()]
+    equal(names, ["one", "two", "three"], "snapshots")
+    expect(read(of_second)[1:] == before[1:], "snapshots that came, beside a new one")
+
+
+def test_an_osds_store_from_an_older_backup_makes_no_pg_anew(t):
+    """A PG that it never had is unknown, as one whose only copy is gone, and not empty."""
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    flags = lambda: [pool["flags_names"] for pool in client.ceph_json("osd", "pool", "ls", "detail")]
+    complete = lambda: until(lambda: not any("creating" in names for names in flags()), "the pools are complete")
+    states = lambda: {pg["pgid"]: pg["state"] for pg in client.ceph_json("pg", "ls")["pg_stats"]}
+    client.ceph("osd", "pool", "create", "before", "1")
+    client.rados("-p", "before", "put", "x", "/etc/passwd")
+    complete()
+    cluster.stop()
+    osd, backup = os.path.join(cluster.dir, "osd.0"), t.path("backup")
+    shutil.copytree(osd, backup, symlinks=True)
+    cluster.up()
+    client.ceph("osd", "pool", "create", "after", "1")
+    client.rados("-p", "after", "put", "x", "/etc/passwd")
+    complete()
+    cluster.stop()
+    shutil.rmtree(osd)
+    shutil.move(backup, osd)
+    cluster.up()
+    until(lambda: states()["1.0"] == "active+clean", "the PG of the backup serves")
+    client.rados("-p", "before", "get", "x", t.path("x"))
+    # An order to make it would have come with the OSD's start.
+    time.sleep(3)
+    equal(states()["2.0"], "unknown", "a PG that is lost")
+    client.ceph("osd", "force-create-pg", "2.0", "--yes-i-really-mean-it")
+    until(lambda: states()["2.0"] == "active+clean", "the PG that is given up is made anew")
 
 
 def test_pgs_are_saved_from_a_store_whose_log_is_damaged(t):

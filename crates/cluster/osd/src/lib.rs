@@ -28,6 +28,7 @@ pub use memory::MemoryShares;
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::Osd;
 pub use parts::{CoreId, PartMessage, Placement, Stores, Touched};
+pub use pg::newest_snap;
 pub use salvage::{Salvaged, salvage};
 pub use shard::compression_of_pool;
 pub use types::LogLevel;

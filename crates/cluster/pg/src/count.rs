@@ -3,9 +3,18 @@
 use encoding::Decode;
 use ops::{ObjectFlags, ObjectInfo, SnapSet, StatsDelta};
 use store::Attrs;
-use types::HObject;
+use types::{HObject, SnapId};
 
 use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
+
+/// The newest snapshot that an object knows of; `None` if its metadata can't be decoded, or it knows of none.
+pub fn newest_snap(object: &HObject, attrs: &Attrs) -> Option<SnapId> {
+    let newest = match object.is_head() {
+        true => SnapId(SnapSet::from_bytes(attrs.get(SNAPSET_ATTR.as_bytes())?).ok()?.seq),
+        false => object.snap,
+    };
+    (SnapId(1)..SnapId::HEAD).contains(&newest).then_some(newest)
+}
 
 /// What an object counts for; a head counts for the bytes of its clones too. `None`: its metadata can't be decoded.
 pub(crate) fn count(object: &HObject, attrs: &Attrs) -> Option<StatsDelta> {

@@ -51,6 +51,7 @@ pub use change::{Change, ObjectSteps};
 pub use client::may_read_replica;
 pub use config::{PgConfig, ScrubConfig};
 pub use copy::CopyResult;
+pub use count::newest_snap;
 pub use event::{ClientOp, ClusterLogLevel, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use load::Origin;

@@ -25,7 +25,9 @@ checksum, and holes take no room. `-` writes to standard output:
 
 pub const IMPORT_HELP: &str = "\
 The PG gets the number that it had. Refused: a PG that the store has already, a pool that the OSD's newest map does not have
-or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same).
+or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same), or one
+from a later epoch than the OSD's newest map, and snapshots whose ids the pool has not given out yet (`ceph osd pool set POOL snap_seq N`
+has it begin behind them).
 A file that was cut or damaged leaves nothing in the store. Data are compressed as the pool's own settings say, and not by the options
 of the OSD. Clones of snapshots that were removed since the export come back with their PG, as from Ceph's tool.";
 

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use blockfile::{BEGIN_AGAIN, Blocking, Owner};
 use host::{StoreKind, UNFINISHED_CONVERSION};
-use osd::{Salvaged, compression_of_pool, salvage};
+use maps::PgPool;
+use osd::{Salvaged, compression_of_pool, newest_snap, salvage};
 use simplestore::SimpleStore;
-use store::{
-    CollectionId, Completion, Compression, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token,
-};
-use types::{Epoch, Fsid, PgId};
+use store::{CollectionId, Completion, Left, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use types::{Epoch, Fsid, GHObject, PgId, SnapId};
 
 use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
 use crate::{Ended, Progress, Reader, Record, Writer, remove_collection};
@@ -127,6 +126,18 @@ pub enum PgError {
     )]
     OlderMaps { has: Epoch, wanted: Epoch },
     #[error(
+        "the PG was written to the file in epoch {wanted} of its cluster, and this cluster's newest map that the OSD has is of epoch \
+         {has}: the PG would serve no one before there is a map as new. Start this cluster, make more epochs (each `ceph osd set noout` \
+         and each `ceph osd unset noout` makes one), start it once more, so that the OSD gets them, stop it, and import again"
+    )]
+    EarlierEpochs { has: Epoch, wanted: Epoch },
+    #[error(
+        "its objects know snapshots up to {} (of {object}), and pool '{pool}' has given out ids up to {given}: it would give these to \
+         new snapshots. Start this cluster, have it begin behind them (`ceph osd pool set {pool} snap_seq N`, N as the other cluster's \
+         `ceph osd pool ls detail -f json` has it), start it once more, so that the OSD hears of it, stop it, and import again", .newest.0
+    )]
+    NewerSnaps { object: Box<GHObject>, newest: SnapId, pool: String, given: u64 },
+    #[error(
         "PG {pg} is there in part: {} objects were removed; {left}; `loligo store fsck` says what is damaged. What is left goes with a \
          new store alone: once `loligo store export` has saved the PGs that are wanted, {BEGIN_AGAIN}",
         .removed.objects
@@ -221,7 +232,8 @@ pub fn import<S: ObjectStore>(
     if header.cluster != owner.cluster && !other_cluster {
         return Err(PgError::OtherCluster { found: header.cluster, wanted: owner.cluster });
     }
-    let compression = check_maps(store, &header, other_cluster)?;
+    let pool = check_maps(store, &header, other_cluster)?;
+    let compression = compression_of_pool(&pool);
     // An opened store compresses nothing until its caller says how.
     store.store().set_compression(Some(header.pg.pool), compression);
     let collection = CollectionId::Pg(header.pg.into());
@@ -230,7 +242,8 @@ pub fn import<S: ObjectStore>(
         Some(false) => remove_collection(store, collection)?,
         Some(true) => return Err(PgError::Exists(header.pg)),
     }
-    match put_all(store, collection, &mut stream, on) {
+    let mut check = |record: &Record| check_snaps(record, &header, &pool);
+    match put_all(store, collection, &mut stream, &mut check, on) {
         Ok(progress) => Ok((header, progress)),
         // A kill would have left the same; the next import removes it.
         Err(ended @ PgError::Ended(_)) => Err(ended),
@@ -243,12 +256,12 @@ pub fn import<S: ObjectStore>(
     }
 }
 
-/// How the PG's pool is compressed. Refuses what the OSD would not know what to do with when it starts.
+/// The PG's pool. Refuses what the OSD would not know what to do with when it starts.
 fn check_maps<S: ObjectStore>(
     store: &mut Blocking<S>,
     header: &Header,
     other_cluster: bool,
-) -> Result<Option<Compression>, PgError> {
+) -> Result<PgPool, PgError> {
     let map = known(store)?.map.ok_or_else(|| PgError::Maps("it never had one: start it once".to_owned()))?;
     let Some(pool) = map.pools.get(&header.pg.pool) else {
         return Err(PgError::NoPool { epoch: map.epoch, pool: header.pool.clone() });
@@ -257,17 +270,34 @@ fn check_maps<S: ObjectStore>(
         let (then, now) = (header.pg_num, pool.pg_num);
         return Err(PgError::OtherPgs { pool: header.pool.clone(), then, now });
     }
-    // Another cluster's epochs say nothing here.
-    if map.epoch < header.epoch && !other_cluster {
-        return Err(PgError::OlderMaps { has: map.epoch, wanted: header.epoch });
+    // Also another cluster's epochs are in the PG's log, which goes on behind them.
+    if map.epoch < header.epoch {
+        let (has, wanted) = (map.epoch, header.epoch);
+        return Err(match other_cluster {
+            true => PgError::EarlierEpochs { has, wanted },
+            false => PgError::OlderMaps { has, wanted },
+        });
     }
-    Ok(compression_of_pool(pool))
+    Ok(pool.clone())
+}
+
+/// Refuses objects with snapshots whose ids their pool would give out again.
+fn check_snaps(record: &Record, header: &Header, pool: &PgPool) -> Result<(), PgError> {
+    let Record::Object { object, attrs, .. } = record else { return Ok(()) };
+    match newest_snap(&object.hobj, attrs).filter(|snap| *snap > pool.snap_seq && !object.is_pgmeta()) {
+        None => Ok(()),
+        Some(newest) => {
+            let (object, pool_name, given) = (Box::new(object.clone()), header.pool.clone(), pool.snap_seq.0);
+            Err(PgError::NewerSnaps { object, newest, pool: pool_name, given })
+        }
+    }
 }
 
 fn put_all<S: ObjectStore>(
     store: &mut Blocking<S>,
     wanted: CollectionId,
     stream: &mut StreamReader<impl Read>,
+    check: &mut dyn FnMut(&Record) -> Result<(), PgError>,
     on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
 ) -> Result<Progress, PgError> {
     let (mut writer, mut progress) = (Writer::new(), Progress::default());
@@ -278,6 +308,7 @@ fn put_all<S: ObjectStore>(
                 return Err(StreamError::Damaged { at: 0, why }.into());
             }
         }
+        check(&record)?;
         progress.count(&record);
         on(&progress)?;
         writer.put(store, record)?;

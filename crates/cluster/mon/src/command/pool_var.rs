@@ -3,7 +3,7 @@
 use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
 use options::{Value, parse_int};
 use text::parse_size;
-use types::{Errno, PoolId};
+use types::{Errno, PoolId, SnapId};
 
 use super::pg_num::{set_pg_num, set_pgp_num};
 use super::pool::{autoscale_number, check_size, find};
@@ -15,7 +15,7 @@ use crate::mon::Mon;
 use crate::service::osdmap;
 
 const GET: &str = "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio";
-const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
+const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio|snap_seq name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { signature: GET, help: "A setting of a pool", module: "osd", perm: "r", run: get },
@@ -35,6 +35,9 @@ pub(super) const COMMANDS: &[Command] = &[
         run: get_quota,
     },
 ];
+
+/// `snap_seq` is no setting of Ceph's: a pool whose PGs come from another cluster begins behind the ids of their snapshots.
+const SNAP_SEQ_MAX: u64 = i64::MAX as u64;
 
 /// A change of a pool.
 type Change = Box<dyn FnOnce(&mut PgPool)>;
@@ -199,6 +202,21 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                     Errno::EINVAL,
                     "fast_read applies to erasure-coded pools only, which are not supported yet",
                 );
+            }
+            "snap_seq" => {
+                let (n, given) = (number(&val)?, pool.snap_seq.0);
+                if !(given..=SNAP_SEQ_MAX).contains(&n) {
+                    let why = format!("snap_seq is {given}: it may only rise, to {SNAP_SEQ_MAX} at most");
+                    return fail(Errno::EINVAL, why);
+                }
+                let epoch = mon.osdmap.epoch.next();
+                Box::new(move |pool| {
+                    (pool.snap_seq, pool.snap_epoch) = (SnapId(n), epoch);
+                    // A pool with snapshots is of one kind, which a reader of the map guesses where it is not said.
+                    if n > 0 && pool.flags & (PoolFlags::POOL_SNAPS | PoolFlags::SELFMANAGED_SNAPS) == 0 {
+                        pool.flags |= PoolFlags::SELFMANAGED_SNAPS;
+                    }
+                })
             }
             "pg_autoscale_mode" => {
                 let mode = autoscale_number(&val)?;
