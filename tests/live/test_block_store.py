@@ -287,6 +287,43 @@ def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores on devices")
 
 
+def test_a_block_device_is_discarded_as_the_monitors_option_says(t):
+    device = loop_device(t, "disk", 1 << 30)
+    cluster = t.cluster(start=False)
+    cluster.up("--port", "0", "--osds", "1", "--device", device)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    taken = lambda: os.stat(t.path("disk")).st_blocks * 512 >> 20
+
+    def comes_and_goes(run):
+        """Writes objects and removes them: what the file below the device has with them."""
+        client.rados("-p", POOL, "bench", "60", "write", "--max-objects", "64", "--no-cleanup", "--run-name", run)
+        with_objects = taken()
+        client.rados("-p", POOL, "cleanup", "--run-name", run)
+        return with_objects
+
+    expect(comes_and_goes("first") >= 256, f"{taken()} MiB for 256 MiB of objects")
+    # As long as a store that discards takes at most.
+    time.sleep(6)
+    expect(taken() >= 256, f"{taken()} MiB: nothing is discarded by default")
+    said = client.ceph("config", "set", "osd", "bdev_enable_discard", "true").words
+    expect("restart" not in said, said)
+    until(lambda: client.ceph("tell", "osd.0", "config", "get", "bdev_enable_discard").json() == {"bdev_enable_discard": "true"},
+          "the OSD knows it")
+    before = comes_and_goes("second")
+    until(lambda: taken() <= before - 200, f"{before} MiB with the objects")
+    # The same after a start, which knows nothing of the monitor's options before the store is open.
+    cluster.stop()
+    cluster.up()
+    before = comes_and_goes("third")
+    until(lambda: taken() <= before - 200, f"{before} MiB with the objects after a start")
+    client.ceph("config", "set", "osd", "bdev_enable_discard", "false")
+    time.sleep(1)
+    before = comes_and_goes("fourth")
+    time.sleep(6)
+    equal(taken(), before, "MiB when it is off again")
+
+
 def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     device = loop_device(t, "disk", 256 << 20)
     cluster = t.cluster(start=False)

@@ -161,7 +161,7 @@ table! {
     )
     .range(0.0, i64::MAX as f64)
     .own();
-    BDEV_ENABLE_DISCARD: bool = spec("bdev_enable_discard", Bool, "false", "Discard the blocks of a block device that the store has freed. Image files give freed space back in any case.");
+    BDEV_ENABLE_DISCARD: bool = spec("bdev_enable_discard", Bool, "false", "Discard the blocks of a block device that the store has freed. Image files give freed space back in any case.").runtime();
     BDEV_LOG_MODEL: str = spec("bdev_log_model", Text, "", "The same as bdev_model for the logs that `loligo up --log-device` puts on devices of their own. Without it these are as fast as they are.").own();
     BDEV_LOG_MODEL_PARAMETERS: str = spec("bdev_log_model_parameters", Text, "", "With bdev_log_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
     BDEV_MODEL: str = spec(
@@ -228,13 +228,16 @@ table! {
         "bluestore_prefer_deferred_size",
         Size,
         "0",
-        "Writes of fewer bytes go to the block store's log first and to their place later, those of new objects too; 0 takes the option for the kind of disk. Overwrites of up to 32 KiB do so in any case, and new data of up to 32 KiB where nothing else is being written, or on an image file that was not written whole (`loligo up --preallocate`). Read when an OSD starts.",
+        "Writes of fewer bytes go to the block store's log first and to their place later, those of new objects too; 0 takes the option for the kind of disk. Overwrites of up to 32 KiB do so in any case, and new data of up to 32 KiB where nothing else is being written, or on an image file that was not written whole (`loligo up --preallocate`).",
     )
-    .range(0.0, 524288.0);
+    .range(0.0, 524288.0)
+    .runtime();
     BLUESTORE_PREFER_DEFERRED_SIZE_HDD: u64 = spec("bluestore_prefer_deferred_size_hdd", Size, "65536", "bluestore_prefer_deferred_size on disks that rotate.")
-        .range(0.0, 524288.0);
+        .range(0.0, 524288.0)
+        .runtime();
     BLUESTORE_PREFER_DEFERRED_SIZE_SSD: u64 = spec("bluestore_prefer_deferred_size_ssd", Size, "0", "bluestore_prefer_deferred_size on disks that do not rotate.")
-        .range(0.0, 524288.0);
+        .range(0.0, 524288.0)
+        .runtime();
     COMPRESSOR_ZSTD_LEVEL: u64 = spec("compressor_zstd_level", Int, "1", "How hard zstd tries: 1 is fastest, 22 smallest.").range(1.0, 22.0).runtime();
     MGR_SERVICE_BEACON_GRACE: f64 = spec("mgr_service_beacon_grace", Secs, "60", "Seconds without a report after which the manager forgets a service daemon.")
         .range(0.0, 1e9)

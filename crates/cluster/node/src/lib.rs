@@ -326,6 +326,10 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
             stores.get(shard).ok_or_else(|| lacks(id, shard))?.set_compression(pool, how);
             return Ok(None);
         }
+        OsdEffect::StoreTuning { shard, tuning } => {
+            stores.get(shard).ok_or_else(|| lacks(id, shard))?.set_tuning(tuning);
+            return Ok(None);
+        }
         OsdEffect::ToCore { core, message } => NodeEffect::ToCore(core, id, message),
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),

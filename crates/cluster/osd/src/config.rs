@@ -8,7 +8,7 @@ use monclient::MonClientConfig;
 use ops::ClassTable;
 use options::{Values, opt};
 use pg::{LogLimits, PgConfig, ScrubConfig};
-use store::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
+use store::{ByMedium, Compression, CompressionAlgorithm, CompressionMode, Tuning};
 use telemetry::HistoryConfig;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
@@ -113,6 +113,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         object_contexts_max,
         object_contexts_once_max: contexts_once_max.min(object_contexts_max),
         store_memory_bytes: memory.store_bytes / shards.max(1) as u64,
+        store_tuning: store_tuning(o),
         compression: compression(o),
         tracker: tracker(o),
     }
@@ -130,6 +131,20 @@ fn scrub(o: &Values) -> ScrubConfig {
         omap_keys_at_once: o.get(opt::OSD_DEEP_SCRUB_KEYS) as usize,
         large_omap_keys: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_KEY_THRESHOLD),
         large_omap_bytes: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_VALUE_SUM_THRESHOLD),
+    }
+}
+
+/// What the options tune an OSD's store by, when it is opened and later.
+pub fn store_tuning(o: &Values) -> Tuning {
+    let either = o.get(opt::BLUESTORE_PREFER_DEFERRED_SIZE);
+    // Writes of fewer bytes than the options say: at most so many.
+    let at_most = |own| if either > 0 { either } else { o.get(own) }.saturating_sub(1);
+    Tuning {
+        discard: o.get(opt::BDEV_ENABLE_DISCARD),
+        new_deferred_bytes: ByMedium {
+            hdd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_HDD),
+            ssd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_SSD),
+        },
     }
 }
 

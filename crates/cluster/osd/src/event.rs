@@ -3,7 +3,7 @@
 use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
-use store::{Completion, Compression, ReadRequest, StoreShard, Token, Transaction};
+use store::{Completion, Compression, ReadRequest, StoreShard, Token, Transaction, Tuning};
 use types::{EntityAddr, EntityAddrVec, Errno, LogLevel, PoolId};
 
 use crate::{CoreId, PartMessage};
@@ -101,6 +101,8 @@ pub enum OsdEffect {
     StoreMemory { shard: StoreShard, bytes: u64 },
     /// Say how a shard's store compresses: see [`store::ObjectStore::set_compression`].
     StoreCompression { shard: StoreShard, pool: Option<PoolId>, how: Option<Compression> },
+    /// Tune a shard's store: see [`store::ObjectStore::set_tuning`].
+    StoreTuning { shard: StoreShard, tuning: Tuning },
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore { core: CoreId, message: PartMessage },

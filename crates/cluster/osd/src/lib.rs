@@ -21,7 +21,7 @@ mod report;
 mod salvage;
 mod shard;
 
-pub use config::{OsdAddrs, OsdConfig};
+pub use config::{OsdAddrs, OsdConfig, store_tuning};
 pub use control::OsdPhase;
 pub use event::{OsdEffect, OsdEvent, Surroundings};
 pub use memory::MemoryShares;

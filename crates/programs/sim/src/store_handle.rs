@@ -9,7 +9,7 @@ use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
     AttrChoice, CollectionChange, CollectionId, Completion, Compression, LogChange, ObjectStore, ReadOutcome,
-    ReadRequest, Step, StoreError, StoreShard, Token, Transaction, Waker,
+    ReadRequest, Step, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{Epoch, GHObject, PoolId, ReqId, UTime};
 
@@ -285,6 +285,10 @@ impl ObjectStore for StoreHandle {
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
         self.get().set_compression(pool, how);
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.get().set_tuning(tuning);
     }
 
     fn shards(&self) -> u32 {

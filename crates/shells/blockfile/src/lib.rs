@@ -15,6 +15,7 @@ mod fsck;
 mod growing;
 mod label;
 mod make;
+mod medium;
 mod move_log;
 mod open;
 mod place;

@@ -12,13 +12,14 @@ use device::{
 };
 
 use store::{
-    ByMedium, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token,
+    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token, Tuning,
 };
 
 use crate::drive::Driver;
 use crate::fsck;
 use crate::growing::{FileSpace, Growing};
 use crate::label::{check_log, read_label, target, unreadable};
+use crate::medium::Medium;
 use crate::place;
 use crate::room::{Room, Used};
 use crate::store::{BlockFileShard, BlockFileStore, Held};
@@ -397,10 +398,10 @@ impl<'a> Opening<'a> {
             false => Box::new(ModelledQueue::new(queue, places)),
         };
         queue.set_waker(driver.waker());
-        let options = blockstore::Options {
-            new_deferred_bytes: self.new_deferred_bytes(),
-            ..self.options.store.shared_by(label.shards)
-        };
+        let store = self.options.store;
+        let tuning = Tuning { discard: store.discard, new_deferred_bytes: store.new_deferred_bytes };
+        let Tuning { discard, new_deferred_bytes } = self.medium().tuning(tuning);
+        let options = blockstore::Options { discard, new_deferred_bytes, ..store.shared_by(label.shards) };
         let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
         #[cfg(feature = "leave-out-barrier")]
         if let Some(barrier) = left_out() {
@@ -432,7 +433,8 @@ impl<'a> Opening<'a> {
         for note in fsck::unread_superblocks(&store) {
             tracing::warn!("{name}: {note}");
         }
-        let mut shard = BlockFileShard::new(store, event, name, driver.now(), self.held.clone());
+        let mut shard =
+            BlockFileShard::new(store, event, name, driver.now(), (self.medium(), self.held.clone()));
         if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
             let file = || OpenOptions::new().read(true).write(self.writes).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;
@@ -462,16 +464,15 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// [`blockstore::Options::new_deferred_bytes`] on this medium.
-    fn new_deferred_bytes(&self) -> ByMedium {
+    fn medium(&self) -> Medium {
         let Options { store, model, file_space, .. } = self.options;
-        let ByMedium { hdd, ssd } = store.new_deferred_bytes;
-        // With a model it does not matter what the kernel says of the disk below.
-        let modelled = model.as_ref().map(|on| if on.name.starts_with("ssd") { ssd } else { hdd });
         // The first flush behind a write to bytes that were only allocated makes the file system write its journal, too.
         let is_written_first = self.is_file && *file_space != FileSpace::Whole;
-        let least = if is_written_first { store.prefer_deferred_bytes } else { 0 };
-        ByMedium { hdd: modelled.unwrap_or(hdd).max(least), ssd: modelled.unwrap_or(ssd).max(least) }
+        Medium {
+            is_file: self.is_file,
+            modelled_ssd: model.as_ref().map(|on| on.name.starts_with("ssd")),
+            new_deferred_min: if is_written_first { store.prefer_deferred_bytes } else { 0 },
+        }
     }
 }
 

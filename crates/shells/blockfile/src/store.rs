@@ -9,12 +9,13 @@ use blockstore::{BlockStore, Sealing};
 use device::{DirLock, RingEvent};
 use store::{
     CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError,
-    StoreShard, Token, Transaction, Waker,
+    StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{PoolId, UTime};
 
 use crate::fsck::{in_one_place, stranded};
 use crate::growing::Growing;
+use crate::medium::Medium;
 use crate::open::Queue;
 use crate::room::Room;
 
@@ -34,6 +35,7 @@ const CLOSE_POLL: Duration = Duration::from_micros(200);
 /// requests that the device has; what was not completed is there or not, as after a power loss.
 pub struct BlockFileShard {
     store: BlockStore<Queue>,
+    medium: Medium,
     room: Option<Room>,
     /// What allocates the file ahead and gives back of it; a block device has all of its bytes.
     growing: Option<Growing>,
@@ -56,9 +58,20 @@ impl BlockFileShard {
         event: Option<RingEvent>,
         name: String,
         now: UTime,
-        held: Held,
+        (medium, held): (Medium, Held),
     ) -> Self {
-        Self { store, room: None, growing: None, event, name, now, in_one_place: 0, stranded: 0, _held: held }
+        Self {
+            store,
+            medium,
+            room: None,
+            growing: None,
+            event,
+            name,
+            now,
+            in_one_place: 0,
+            stranded: 0,
+            _held: held,
+        }
     }
 
     /// Has the shard know what its file may get. `growing`: its part of the file grows, and shrinks, in steps.
@@ -193,6 +206,10 @@ impl ObjectStore for BlockFileShard {
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
         self.store.set_compression(pool, how);
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.store.set_tuning(self.medium.tuning(tuning));
     }
 
     fn shards(&self) -> u32 {

@@ -16,7 +16,7 @@ use options::{Values, opt};
 use osd::{MemoryShares, OsdAddrs, OsdConfig};
 use redb::backends::InMemoryBackend;
 use simplestore::SimpleStore;
-use store::{ByMedium, MemStore, ObjectStore};
+use store::{MemStore, ObjectStore, Tuning};
 use tokio::sync::mpsc::UnboundedSender;
 use types::{EntityAddr, Profile, UTime};
 
@@ -217,16 +217,6 @@ fn simple_store(plan: &OsdPlan, values: &Values) -> Result<SimpleStore, simplest
     simplestore::open(&plan.dir, &options)
 }
 
-/// Writes of fewer bytes than the options say: at most so many.
-fn new_deferred_bytes(values: &Values) -> ByMedium {
-    let either = values.get(opt::BLUESTORE_PREFER_DEFERRED_SIZE);
-    let at_most = |own| if either > 0 { either } else { values.get(own) }.saturating_sub(1);
-    ByMedium {
-        hdd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_HDD),
-        ssd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_SSD),
-    }
-}
-
 /// The block store that is made in an OSD's directory.
 pub(crate) fn new_store(dir: &Path, place: StorePlace, size_bytes: u64, shards: u32) -> NewStore {
     let StorePlace { device, overwrite, log, preallocate } = place;
@@ -237,18 +227,14 @@ pub(crate) fn new_store(dir: &Path, place: StorePlace, size_bytes: u64, shards: 
 /// Made only at the cluster's first start, as the simple store is.
 fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockfile::OpenError> {
     let on = |(name, parameters)| blockfile::ModelledOn { name, parameters };
+    let Tuning { discard, new_deferred_bytes } = osd::store_tuning(values);
     let options = blockfile::Options {
         device: osd_device_options(plan, values),
         model: model(values).map(on),
         log_model: log_model(values).map(on),
         file_system_stores: plan.file_system_stores,
         file_space: if plan.place.preallocate { FileSpace::Whole } else { FileSpace::Follows },
-        store: StoreOptions {
-            // An image file gives back what has been free for some time.
-            discard: plan.place.device.is_some() && values.get(opt::BDEV_ENABLE_DISCARD),
-            new_deferred_bytes: new_deferred_bytes(values),
-            ..StoreOptions::default()
-        },
+        store: StoreOptions { discard, new_deferred_bytes, ..StoreOptions::default() },
         memory_bytes: Some(MemoryShares::of(values).store_bytes),
         ..blockfile::Options::default()
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use blockdev::{DeviceError, DeviceQueue};
 use store::{
     ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome,
-    ReadRequest, StoreError, StoreShard, Token, Transaction, Waker,
+    ReadRequest, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
@@ -569,6 +569,11 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
         self.packer.set(pool, how);
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        let Tuning { discard, new_deferred_bytes } = tuning;
+        (self.options.discard, self.options.new_deferred_bytes) = (discard, new_deferred_bytes);
     }
 
     fn shards(&self) -> u32 {

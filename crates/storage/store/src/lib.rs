@@ -22,6 +22,7 @@ mod sharded;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod transaction;
+mod tuning;
 
 pub use attrs::Attrs;
 pub use check::split_takes;
@@ -40,3 +41,4 @@ pub use transaction::{
     Advice, AllocHint, CHECKSUM_BLOCK, CollectionChange, INFO_BYTES_MAX, LogChange, LogRecord, LogRecordKind,
     OBJECT_BYTES_MAX, ObjectChange, ObjectRef, Step, Transaction,
 };
+pub use tuning::Tuning;

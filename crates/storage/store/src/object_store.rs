@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use types::{PoolId, UTime};
 
-use crate::{CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, Transaction};
+use crate::{CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, Transaction, Tuning};
 
 /// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
 /// completed yet each has its own; so has a refused transaction until it is acknowledged. Every value may be used.
@@ -147,6 +147,9 @@ pub trait ObjectStore {
     /// said, and compresses nothing. A store that does not compress ignores it.
     fn set_compression(&mut self, _pool: Option<PoolId>, _how: Option<Compression>) {}
 
+    /// Tunes the store from now on, in place of what it was opened with. A store without a device ignores it.
+    fn set_tuning(&mut self, _tuning: Tuning) {}
+
     /// How many shards the store has, at least 1; fixed when it is made.
     fn shards(&self) -> u32;
 
@@ -215,6 +218,10 @@ macro_rules! pass_on {
 
         fn set_compression(&mut $self, pool: Option<::types::PoolId>, how: Option<$crate::Compression>) {
             $store.set_compression(pool, how);
+        }
+
+        fn set_tuning(&mut $self, tuning: $crate::Tuning) {
+            $store.set_tuning(tuning);
         }
 
         fn shards(&$self) -> u32 {

@@ -20,7 +20,9 @@ use maps::OsdMap;
 use messages::osd_op::OsdFlags;
 use messages::{OsdOpReply, PgInfoReply, PgQuestion};
 use pg::{ClientOp, CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase, SetAside};
-use store::{CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
+use store::{
+    CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token, Tuning,
+};
 use telemetry::{OpTimes, Stage};
 use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
 
@@ -60,6 +62,7 @@ pub(crate) struct ShardConfig {
     pub object_contexts_once_max: usize,
     /// What the shard's store may take of memory.
     pub store_memory_bytes: u64,
+    pub store_tuning: Tuning,
     pub compression: Compression,
     pub tracker: TrackerConfig,
 }
@@ -280,6 +283,10 @@ impl Shard {
         self.tracker.configure(now, config.tracker);
         if config.store_memory_bytes != self.config.store_memory_bytes {
             out.push(OsdEffect::StoreMemory { shard: self.id, bytes: config.store_memory_bytes });
+        }
+        // It was opened with what was known at the start: not with what the monitor says.
+        if config.store_tuning != self.config.store_tuning {
+            out.push(OsdEffect::StoreTuning { shard: self.id, tuning: config.store_tuning });
         }
         self.config = config;
         self.tell_compression(out);

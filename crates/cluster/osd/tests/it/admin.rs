@@ -3,6 +3,7 @@
 use crate::world::{CLIENT, ME, World};
 use messages::SlowOps;
 use serde_json::{Value, json};
+use store::ByMedium;
 use types::Errno;
 
 fn with_pool() -> World {
@@ -336,6 +337,25 @@ fn a_log_level_that_is_set_while_the_osd_runs_reaches_the_log() {
     assert_eq!(shown, json!({ "debug_osd": "1/5" }));
     let (errno, _) = refused(&mut w, json!({ "prefix": "config set", "var": "debug_osd", "val": "loud" }));
     assert_eq!(errno, Errno::EINVAL);
+}
+
+#[test]
+fn what_tunes_an_open_store_reaches_it_while_the_osd_runs() {
+    let mut w = with_pool();
+    assert_eq!(w.store_tuning, None, "it was opened with what the OSD knew at its start");
+    let mut set = |name: &str, value: &str| {
+        let args = format!("--{name} {value}");
+        let said = w.command(json!({ "prefix": "injectargs", "injected_args": args })).unwrap();
+        assert!(!said.to_string().contains("restart"), "{said}");
+        w.store_tuning.unwrap()
+    };
+    assert!(set("bdev_enable_discard", "true").discard);
+    assert_eq!(set("bluestore_prefer_deferred_size_hdd", "8192").new_deferred_bytes.hdd, 8191);
+    assert_eq!(
+        set("bluestore_prefer_deferred_size", "16384").new_deferred_bytes,
+        ByMedium { hdd: 16383, ssd: 16383 }
+    );
+    assert!(!set("bdev_enable_discard", "false").discard);
 }
 
 #[test]

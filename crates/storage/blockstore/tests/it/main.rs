@@ -30,6 +30,7 @@ mod seeds;
 mod stopped;
 mod stranded;
 mod superblocks;
+mod tuned;
 mod waiting;
 
 // Of a crash seed's time a fifth went to the system's allocator.

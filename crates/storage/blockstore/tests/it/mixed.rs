@@ -9,7 +9,7 @@ use blockstore::Options;
 use store::conformance::{Factory, Harness};
 use store::{
     AllocHint, ByMedium, CollectionId, Completion, CompressionAlgorithm, MemStore, ObjectChange, ObjectStore,
-    ReadOutcome, ReadRequest, StoreError, Token, Transaction,
+    ReadOutcome, ReadRequest, StoreError, Token, Transaction, Tuning,
 };
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
@@ -385,6 +385,13 @@ impl Mixed {
         }
     }
 
+    fn set_tuning(&mut self) {
+        let discard = self.random.one_in(2);
+        let bytes = [0, 4096, 65_535, 256 << 10][self.random.below(4) as usize];
+        let new_deferred_bytes = ByMedium { hdd: bytes, ssd: bytes };
+        self.h.store().set_tuning(Tuning { discard, new_deferred_bytes });
+    }
+
     fn compare_one(&mut self, request: ReadRequest) {
         let (got, want) = (self.h.get(request.clone()), perform(&mut self.model, &request));
         self.same(&request, &got, &want);
@@ -402,6 +409,7 @@ impl Mixed {
                     self.h.store().set_memory(bytes);
                 }
                 8 if self.random.one_in(4) => self.h.store().store.request_checkpoint(),
+                9 if self.random.one_in(6) => self.set_tuning(),
                 _ => self.transaction(),
             }
             self.take();

@@ -22,7 +22,7 @@ use types::{PoolId, UTime};
 
 use crate::{
     CollectionChange, CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
-    Step, StoreError, StoreShard, Token, Transaction, Waker,
+    Step, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use gather::{Gather, Kind};
 use moving::{MARKS, MovingStep, Next, Way};
@@ -556,6 +556,10 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
         self.shards.iter_mut().for_each(|shard| shard.set_compression(pool, how));
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.shards.iter_mut().for_each(|shard| shard.set_tuning(tuning));
     }
 
     fn shards(&self) -> u32 {

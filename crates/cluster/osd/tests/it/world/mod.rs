@@ -17,7 +17,7 @@ use osd::{
 };
 use store::{
     Advice, CollectionChange, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome,
-    ReadRequest, Step, StoreError, StoreShard, Token,
+    ReadRequest, Step, StoreError, StoreShard, Token, Tuning,
 };
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, IntervalSet,
@@ -161,6 +161,7 @@ pub struct World {
     /// What it asked for last.
     pub log_level: Option<u8>,
     pub store_memory: Option<u64>,
+    pub store_tuning: Option<Tuning>,
     /// Answers to commands of the admin socket.
     pub answers: Vec<(u64, CommandAnswer)>,
 }
@@ -216,6 +217,7 @@ impl World {
             answers: Vec::new(),
             log_level: None,
             store_memory: None,
+            store_tuning: None,
         }
     }
 
@@ -365,6 +367,7 @@ impl World {
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
                 OsdEffect::StoreCompression { .. } => {}
                 OsdEffect::StoreMemory { bytes, .. } => self.store_memory = Some(bytes),
+                OsdEffect::StoreTuning { tuning, .. } => self.store_tuning = Some(tuning),
                 OsdEffect::LogLevel(level) => self.log_level = level,
                 OsdEffect::AdminAnswer { id, answer } => self.answers.push((id, answer)),
                 OsdEffect::Stopped => self.stopped = true,
