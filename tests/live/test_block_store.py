@@ -324,6 +324,17 @@ def test_a_block_device_is_discarded_as_the_monitors_option_says(t):
     equal(taken(), before, "MiB when it is off again")
 
 
+def test_less_memory_for_osds_is_given_back_at_once(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "2GiB")
+    client.rados("-p", POOL, "bench", "60", "write", "-b", "32768", "-t", "16", "--max-objects", "16000", "--no-cleanup")
+    client.rados("-p", POOL, "bench", "5", "seq", "-t", "16")
+    resident = lambda: cluster.rss_bytes() >> 20
+    before = resident()
+    expect(before > 280, f"{before} MiB with what was read in the cache")
+    client.ceph("config", "set", "osd", "osd_memory_target", "64M")
+    until(lambda: resident() < before * 2 // 3, lambda: f"{before} MiB before, {resident()} now", 20)
+
+
 def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     device = loop_device(t, "disk", 256 << 20)
     cluster = t.cluster(start=False)

@@ -41,6 +41,8 @@ pub enum CoreEffect {
     AdminAnswer(OsdId, u64, AdminAnswer),
     /// The log level that an OSD's options ask for; `None`: none.
     LogLevel(OsdId, Option<u8>),
+    /// A store of an OSD has another bound of its memory; it heeds it with its next turn.
+    StoreMemory(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -187,6 +189,7 @@ impl ConnectedNode {
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
             NodeEffect::AdminAnswer(osd, id, answer) => out.push(CoreEffect::AdminAnswer(osd, id, answer)),
             NodeEffect::LogLevel(osd, level) => out.push(CoreEffect::LogLevel(osd, level)),
+            NodeEffect::StoreMemory(osd) => out.push(CoreEffect::StoreMemory(osd)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
             NodeEffect::Ended(osd) => {

@@ -71,6 +71,8 @@ pub enum NodeEffect {
     AdminAnswer(OsdId, u64, AdminAnswer),
     /// The log level that an OSD's options ask for; `None`: none.
     LogLevel(OsdId, Option<u8>),
+    /// A store of an OSD has another bound of its memory; it heeds it with its next turn.
+    StoreMemory(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -320,7 +322,7 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
         }
         OsdEffect::StoreMemory { shard, bytes } => {
             stores.get(shard).ok_or_else(|| lacks(id, shard))?.set_memory(bytes);
-            return Ok(None);
+            NodeEffect::StoreMemory(id)
         }
         OsdEffect::StoreCompression { shard, pool, how } => {
             stores.get(shard).ok_or_else(|| lacks(id, shard))?.set_compression(pool, how);

@@ -218,7 +218,11 @@ impl Objects {
     /// Evicts idle contexts until at most `max` of those that were used once are held, or none of them is idle.
     pub fn evict_once(&mut self, max: usize) {
         // A request adds one context at the most, so a bounded part keeps up, and many contexts in use cost no more.
-        let mut steps = self.once.len().min(EVICTION_STEPS_MAX);
+        self.evict_once_within(max, EVICTION_STEPS_MAX);
+    }
+
+    fn evict_once_within(&mut self, max: usize, steps_max: usize) {
+        let mut steps = self.once.len().min(steps_max);
         while self.once.len() > max && steps > 0 {
             steps -= 1;
             self.leave_once();
@@ -227,16 +231,28 @@ impl Objects {
 
     /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
     pub fn evict(&mut self, max: usize) {
+        self.evict_within(max, EVICTION_STEPS_MAX);
+    }
+
+    /// The same, however many there are to look at.
+    pub fn evict_all(&mut self, max: usize) {
+        // What is found to have been used again joins the others, of which the next round takes the mark and then the context.
+        for _ in 0..3 {
+            self.evict_within(max, usize::MAX);
+        }
+    }
+
+    fn evict_within(&mut self, max: usize, steps_max: usize) {
         if self.len() <= max {
             return;
         }
         // Two rounds of the hand clear every mark once; what then remains is in use.
-        let mut steps = (2 * self.slots.places()).min(EVICTION_STEPS_MAX);
+        let mut steps = (2 * self.slots.places()).min(steps_max);
         while self.len() > max && self.len() - self.once.len() > max / 2 && steps > 0 {
             steps -= 1;
             self.move_hand();
         }
-        self.evict_once(max.saturating_sub(self.len() - self.once.len()));
+        self.evict_once_within(max.saturating_sub(self.len() - self.once.len()), steps_max);
     }
 
     /// The oldest of those that were used once leaves, or is found to be in use or to have been used again.

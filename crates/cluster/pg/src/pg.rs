@@ -278,6 +278,12 @@ impl Pg {
         self.objects.len()
     }
 
+    /// The same, however many are to be looked at.
+    pub fn evict_all_contexts(&mut self, max: usize) -> usize {
+        self.objects.evict_all(max);
+        self.objects.len()
+    }
+
     /// Evicts idle object contexts until at most `max` of those that were used only once are held. Returns how many contexts
     /// are left.
     pub fn evict_contexts_once(&mut self, max: usize) -> usize {

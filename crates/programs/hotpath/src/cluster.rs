@@ -237,6 +237,7 @@ impl Cluster {
             | NodeEffect::Stopped(_)
             | NodeEffect::Ended(_)
             | NodeEffect::LogLevel(..)
+            | NodeEffect::StoreMemory(_)
             | NodeEffect::AdminAnswer(..) => {}
         }
         Ok(())

@@ -27,6 +27,15 @@ pub fn keep_what_is_freed() {
     };
 }
 
+/// Gives back to the system at once what is free.
+pub fn give_back() {
+    #[allow(unsafe_code, reason = "the allocator's memory is given back by a function of C")]
+    // SAFETY: any thread may call it; it touches memory that is free alone.
+    unsafe {
+        libmimalloc_sys::mi_collect(true)
+    };
+}
+
 /// Which huge pages a process has that was told to have none ([`use_small_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HugePagesLeft {

@@ -165,6 +165,7 @@ fn serve(args: &Args) -> Result<(), HostError> {
     // Before anything is started: a signal that comes early must still end it cleanly.
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
+    host::on_memory_bound(memory::give_back);
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
     if cluster.info().store.is_durable() {

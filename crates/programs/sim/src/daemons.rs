@@ -452,7 +452,7 @@ impl World {
             }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
             // The trace has everything anyway.
-            NodeEffect::LogLevel(..) => {}
+            NodeEffect::LogLevel(..) | NodeEffect::StoreMemory(_) => {}
             NodeEffect::AdminAnswer(osd, ..) => {
                 self.fail(format!("osd.{osd} answers a command that it was not given"));
             }

@@ -264,6 +264,7 @@ impl Core {
                 }
             }
             CoreEffect::LogLevel(osd, level) => crate::log::note_level(osd, level),
+            CoreEffect::StoreMemory(_) => crate::memory::note_other_bound(),
             CoreEffect::AdminAnswer(osd, id, answer) => self.admin_answer(osd, id, answer),
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),

@@ -15,6 +15,7 @@ mod error;
 mod link;
 mod log;
 mod machine;
+mod memory;
 mod metrics;
 mod mon_command;
 mod monstore;
@@ -37,6 +38,7 @@ pub use dir::{
 };
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
+pub use memory::on_memory_bound;
 pub use open_files::OpenFiles;
 pub use osds::OsdState;
 pub use places::check_places;

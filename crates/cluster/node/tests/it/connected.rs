@@ -154,7 +154,7 @@ impl Host {
             CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),
             // There is no other core to learn of it.
             CoreEffect::ToAllCores(_) => {}
-            CoreEffect::LogLevel(..) => {}
+            CoreEffect::LogLevel(..) | CoreEffect::StoreMemory(_) => {}
             CoreEffect::AdminAnswer(osd, ..) => panic!("osd.{osd} answers what was not asked"),
             CoreEffect::PeerMessage(message) => panic!("there is one core: {message:?}"),
         }

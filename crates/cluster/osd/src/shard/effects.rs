@@ -182,6 +182,16 @@ impl Shard {
         }
     }
 
+    /// The same of all PGs at once: an OSD without requests would keep what it may have no more.
+    pub(super) fn evict_all_contexts(&mut self) {
+        let share = self.config.object_contexts_max / self.pgs.len().max(1);
+        for entry in self.pgs.iter_mut() {
+            let left = entry.pg.evict_all_contexts(share);
+            self.contexts -= entry.contexts - left;
+            entry.contexts = left;
+        }
+    }
+
     /// A PG may have read what it keeps, or failed to: then it gets the map.
     pub(super) fn note_loaded(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
         let Some(entry) = self.pgs.get_mut(slot) else { return };

@@ -288,7 +288,11 @@ impl Shard {
         if config.store_tuning != self.config.store_tuning {
             out.push(OsdEffect::StoreTuning { shard: self.id, tuning: config.store_tuning });
         }
+        let fewer = config.object_contexts_max < self.config.object_contexts_max;
         self.config = config;
+        if fewer {
+            self.evict_all_contexts();
+        }
         self.tell_compression(out);
         self.retry(now, out);
     }

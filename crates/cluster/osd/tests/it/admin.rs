@@ -359,6 +359,22 @@ fn what_tunes_an_open_store_reaches_it_while_the_osd_runs() {
 }
 
 #[test]
+fn contexts_beyond_a_lower_bound_leave_an_osd_that_no_one_asks_anything() {
+    let mut w = with_pool();
+    let contexts =
+        |w: &mut World| ask(w, "dump_mempools")["mempool"]["by_pool"]["osd"]["items"].as_u64().unwrap();
+    // Some are used once, others again.
+    for n in (0..2000).chain(0..1000) {
+        let op = w.write(&format!("o{n}"), b"x");
+        w.send_op(CLIENT, op);
+        w.settle();
+    }
+    assert!(contexts(&mut w) >= 2000, "{}", contexts(&mut w));
+    w.command(json!({ "prefix": "config set", "var": "osd_object_contexts_max", "val": "100" })).unwrap();
+    assert!(contexts(&mut w) <= 100, "{}", contexts(&mut w));
+}
+
+#[test]
 fn a_bench_writes_its_bytes_and_leaves_nothing_behind() {
     let mut w = with_pool();
     w.pass_ms(1_000);

@@ -373,7 +373,7 @@ impl Sim {
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
-            NodeEffect::LogLevel(..) => {}
+            NodeEffect::LogLevel(..) | NodeEffect::StoreMemory(_) => {}
             NodeEffect::AdminAnswer(osd, ..) => panic!("osd.{osd} answers what was not asked"),
             NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Ended(_) => {}
             NodeEffect::Rebind(osd) => {
