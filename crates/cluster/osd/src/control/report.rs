@@ -333,7 +333,7 @@ impl Control {
         };
         state.space = space;
         self.report.space_asked = self.report.space_asked.map(|answers| answers.saturating_sub(1));
-        if self.report.space_asked == Some(0) {
+        if self.report.space_asked == Some(0) && self.state == OsdPhase::Active {
             self.report.space_asked = None;
             self.send_stats(now, out);
         }
