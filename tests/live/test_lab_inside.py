@@ -48,7 +48,8 @@ def tracefs():
 
 def test_a_profiled_trial_leaves_a_flame_graph_and_is_no_sample(t):
     with tracefs():
-        done, out = run(t, "loligo: {store: simple}", "--profile")
+        # Its core does all the work: with a store that has threads, few samples are of the OSD on a busy machine.
+        done, out = run(t, "loligo: {store: block}", "--profile")
         if os.path.isdir("/sys/kernel/tracing/instances"):
             equal(glob.glob("/sys/kernel/tracing/instances/loligo-lab-*"), [], "trace buffers that are left")
     plain, profiled = sorted(records(out), key=lambda r: r["order"])
