@@ -368,8 +368,8 @@ impl Mon {
         out.push(MonEffect::Send { session, message: reply.into() });
     }
 
-    /// The PGs that an OSD leads and that no OSD has reported yet: it must create them. Those of a pool that was complete once have
-    /// existed: what is not there of them is lost, and an OSD that would make them anew would hide that.
+    /// The PGs that an OSD leads and that no OSD has reported yet: it must create them. The PGs of a pool that was complete once have
+    /// existed: one that no OSD has is lost, and an OSD that made it anew would hide that.
     pub(crate) fn send_pg_creates(
         &self,
         session: SessionId,

@@ -36,7 +36,8 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// `snap_seq` is no setting of Ceph's: a pool whose PGs come from another cluster begins behind the ids of their snapshots.
+/// The largest `snap_seq`. Ceph has no such setting: an operator raises it before PGs of another cluster are imported, so that the pool gives
+/// new snapshots ids that theirs do not have.
 const SNAP_SEQ_MAX: u64 = i64::MAX as u64;
 
 /// A change of a pool.

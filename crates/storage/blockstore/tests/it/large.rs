@@ -29,7 +29,8 @@ fn add_keys(h: &mut Harness<Simulated>, c: CollectionId, object: &GHObject, keys
     }
 }
 
-fn rested(factory: &Sim, h: Harness<Simulated>) -> Harness<Simulated> {
+/// The store with all its work done, and checked.
+pub fn rested(factory: &Sim, h: Harness<Simulated>) -> Harness<Simulated> {
     let mut store = h.take();
     factory.drain(&mut store);
     check(&mut store, "at rest");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Sim, Simulated, check, forced};
+use crate::large::rested;
 use blockstore::{BLOCK, Options};
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, CompressionAlgorithm, ObjectChange, ObjectStore};
@@ -27,13 +28,6 @@ fn blocks(h: &mut Harness<Simulated>) -> BTreeMap<i64, u64> {
 fn crashed(factory: &mut Sim, h: Harness<Simulated>) -> Harness<Simulated> {
     let mut store = factory.crash(h.abandon(), 7).expect("power can be lost");
     check(&mut store, "opened");
-    Harness::new(store, factory.properties())
-}
-
-fn rested(factory: &Sim, h: Harness<Simulated>) -> Harness<Simulated> {
-    let mut store = h.take();
-    factory.drain(&mut store);
-    check(&mut store, "at rest");
     Harness::new(store, factory.properties())
 }
 
