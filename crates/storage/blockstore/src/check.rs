@@ -396,15 +396,9 @@ impl Checker {
             }
         }
         self.count_dead_blocks();
-        let counted = store.pool_blocks.all();
         if store.pool_blocks.is_counted {
-            for pool in self.pool_blocks.keys().chain(counted.keys()).collect::<BTreeSet<_>>() {
-                let [found, counted] =
-                    [&self.pool_blocks, counted].map(|of| of.get(pool).copied().unwrap_or(0));
-                if found != counted {
-                    let pool = pool.0;
-                    problems.push(format!("{found} blocks of pool {pool} are there, {counted} are counted"));
-                }
+            for (PoolId(pool), found, counted) in store.pool_blocks.unlike(&self.pool_blocks) {
+                problems.push(format!("{found} blocks of pool {pool} are there, {counted} are counted"));
             }
         }
         let numbers = [

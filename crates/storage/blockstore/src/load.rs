@@ -164,13 +164,7 @@ fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     if !store.packer.is_announced {
         return Ok(());
     }
-    let (mut from, end) = (Key::from_slice(&[table::COMPRESSED]), [table::COMPRESSED + 1]);
-    while let Some((key, value)) = store.tables.next(&Layer::new(), &from, Some(&end))? {
-        note_packed(store, &key, Some(&value))?;
-        from = key;
-        from.push(0);
-    }
-    Ok(())
+    for_each(store, table::COMPRESSED, |store, key, value| note_packed(store, key, Some(value)))
 }
 
 /// Loads how many blocks pools have, as of the tree.
@@ -178,14 +172,26 @@ fn load_pool_blocks<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     if store.features & features::POOL_BLOCKS == 0 {
         return Ok(());
     }
-    let (mut from, end) = (Key::from_slice(&[table::POOL_BLOCKS]), [table::POOL_BLOCKS + 1]);
+    for_each(store, table::POOL_BLOCKS, |store, key, value| {
+        let pool = pool_of(key).ok_or_else(|| damaged("a key of a pool's blocks"))?;
+        store.pool_blocks.load(pool, value).map_err(damaged)
+    })?;
+    store.pool_blocks.is_counted = true;
+    Ok(())
+}
+
+/// Hands out each key of a table, with its value, as of the tree.
+fn for_each<Q: DeviceQueue>(
+    store: &mut BlockStore<Q>,
+    table: u8,
+    mut load: impl FnMut(&mut BlockStore<Q>, &[u8], &[u8]) -> Attempt<()>,
+) -> Attempt<()> {
+    let (mut from, end) = (Key::from_slice(&[table]), [table + 1]);
     while let Some((key, value)) = store.tables.next(&Layer::new(), &from, Some(&end))? {
-        let pool = pool_of(&key).ok_or_else(|| damaged("a key of a pool's blocks"))?;
-        store.pool_blocks.load(pool, &value).map_err(damaged)?;
+        load(store, &key, &value)?;
         from = key;
         from.push(0);
     }
-    store.pool_blocks.is_counted = true;
     Ok(())
 }
 

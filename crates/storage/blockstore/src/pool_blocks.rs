@@ -56,22 +56,31 @@ impl PoolChanges {
     }
 }
 
-/// The blocks of all pools; none has 0 blocks.
+/// How many blocks hold a pool's data.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    blocks: u64,
+    /// The tree has it otherwise.
+    is_changed: bool,
+}
+
+/// The counts of all pools.
 #[derive(Default)]
 pub struct PoolBlocks {
     /// Whether the shard counts.
     pub is_counted: bool,
-    blocks: BTreeMap<PoolId, u64>,
-    /// Those that the tree has otherwise.
-    changed: BTreeSet<PoolId>,
+    /// One of 0 blocks stays until a checkpoint has removed it from the tree.
+    counts: BTreeMap<PoolId, Count>,
+    /// How many have changed.
+    changed: usize,
 }
 
 impl PoolBlocks {
     pub fn note(&mut self, changes: &PoolChanges) {
         for (pool, blocks) in changes.iter() {
-            let sum = self.of(pool).saturating_add_signed(blocks);
-            self.set(pool, sum);
-            self.changed.insert(pool);
+            let count = self.counts.entry(pool).or_default();
+            count.blocks = count.blocks.saturating_add_signed(blocks);
+            self.changed += usize::from(!std::mem::replace(&mut count.is_changed, true));
         }
     }
 
@@ -80,39 +89,45 @@ impl PoolBlocks {
     /// # Errors
     /// The value is no count.
     pub fn load(&mut self, pool: PoolId, value: &[u8]) -> Result<(), DecodeError> {
-        self.set(pool, decode_count(value)?);
+        self.counts.insert(pool, Count { blocks: decode_count(value)?, is_changed: false });
         Ok(())
     }
 
-    fn set(&mut self, pool: PoolId, blocks: u64) {
-        match blocks {
-            0 => drop(self.blocks.remove(&pool)),
-            _ => drop(self.blocks.insert(pool, blocks)),
-        }
+    /// Of each pool with any.
+    pub fn all(&self) -> BTreeMap<PoolId, u64> {
+        let all = self.counts.iter().map(|(pool, count)| (*pool, count.blocks));
+        all.filter(|(_, blocks)| *blocks > 0).collect()
     }
 
-    pub fn of(&self, pool: PoolId) -> u64 {
-        self.blocks.get(&pool).copied().unwrap_or(0)
-    }
-
-    pub fn all(&self) -> &BTreeMap<PoolId, u64> {
-        &self.blocks
+    /// The pools of which another number was found, with that and what is counted.
+    pub fn unlike(&self, found: &BTreeMap<PoolId, u64>) -> Vec<(PoolId, u64, u64)> {
+        let counted = self.all();
+        let pools: BTreeSet<PoolId> = found.keys().chain(counted.keys()).copied().collect();
+        let of = |counts: &BTreeMap<PoolId, u64>, pool| counts.get(&pool).copied().unwrap_or(0);
+        let both = pools.into_iter().map(|pool| (pool, of(found, pool), of(&counted, pool)));
+        both.filter(|(_, found, counted)| found != counted).collect()
     }
 
     pub fn bytes(&self) -> BTreeMap<PoolId, u64> {
-        self.blocks.iter().map(|(pool, blocks)| (*pool, blocks * BLOCK)).collect()
+        self.all().into_iter().map(|(pool, blocks)| (pool, blocks * BLOCK)).collect()
     }
 
     /// How many counts the next checkpoint writes down.
     pub fn changed(&self) -> usize {
-        self.changed.len()
+        self.changed
     }
 
     /// What a checkpoint writes down.
     pub fn take_changed(&mut self) -> Vec<(Key, Option<Piece>)> {
-        let changed = std::mem::take(&mut self.changed).into_iter();
-        let entry = |pool| (pool_key(pool), self.blocks.get(&pool).map(|blocks| encode_count(*blocks)));
-        changed.map(entry).collect()
+        let mut taken = Vec::with_capacity(std::mem::take(&mut self.changed));
+        for (pool, count) in &mut self.counts {
+            if std::mem::take(&mut count.is_changed) {
+                let value = Some(count.blocks).filter(|blocks| *blocks > 0).map(encode_count);
+                taken.push((pool_key(*pool), value));
+            }
+        }
+        self.counts.retain(|_, count| count.blocks > 0);
+        taken
     }
 }
 
@@ -150,7 +165,7 @@ mod tests {
         txn.create_collection(c, 0).write(c, &object, 0, vec![1; 300_000].into());
         store.queue(txn, Token(1));
         rest(&mut store);
-        assert_eq!(store.pool_blocks.of(pool), 74);
+        assert_eq!(store.pool_blocks.all(), [(pool, 74)].into());
         let mut wrong = PoolChanges::default();
         wrong.add(pool, -3);
         wrong.add(PoolId(5), 2);
@@ -162,7 +177,7 @@ mod tests {
         while checker.repair(&mut store).is_none() {
             rest(&mut store);
         }
-        assert_eq!(store.pool_blocks.all(), &[(pool, 74)].into());
+        assert_eq!(store.pool_blocks.all(), [(pool, 74)].into());
         assert_eq!(checked(&mut store).1, [""; 0]);
     }
 
@@ -178,7 +193,7 @@ mod tests {
         let bytes = e.into_bytes();
         assert_eq!(bytes.len(), 4 + 2 * PoolChanges::BYTES, "pool 2 has come to nothing");
         counted.note(&PoolChanges::get(&mut Decoder::new(&bytes)).expect("it was encoded"));
-        assert_eq!((counted.of(PoolId(1)), counted.of(PoolId(2)), counted.changed()), (3, 0, 2));
+        assert_eq!((counted.all(), counted.changed()), ([(PoolId(1), 3), (PoolId(3), 7)].into(), 2));
         let mut loaded = PoolBlocks::default();
         for (key, value) in counted.take_changed() {
             loaded.load(pool_of(&key).expect("a pool"), &value.expect("a count")).expect("it was encoded");

@@ -106,7 +106,7 @@ impl Context<'_> {
     fn purge(&mut self, number: u64, value: &Piece, cursor: Option<&Cursor>) -> Attempt<Option<Cursor>> {
         let dead = Dead::decode(value).map_err(damaged)?;
         self.pool = match dead {
-            Dead::All(pool) => pool.filter(|_| self.pool_blocks.is_counted),
+            Dead::All(pool) => pool,
             Dead::Omap => None,
         };
         let known = cursor.filter(|at| (at.number, at.dead) == (number, dead));

@@ -3,7 +3,7 @@
 //! Objects and what they map count; what was counted of them, and what belongs to no object, is made to fit. A record that
 //! can't be read, and data with a wrong checksum, are beyond that: other copies have them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use blockdev::DeviceQueue;
 use store::StoreError;
@@ -85,7 +85,11 @@ impl Checker {
             let after = self.packed.get(pool).copied().unwrap_or_default();
             context.packed.insert(*pool, Change::between(before, after));
         }
-        self.change_pool_blocks(context);
+        if context.pool_blocks.is_counted {
+            for (pool, found, counted) in context.pool_blocks.unlike(&self.pool_blocks) {
+                context.pools.add(pool, found.wrapping_sub(counted) as i64);
+            }
+        }
         for block in self.mapped.blocks() {
             if !context.space.holds_data(block) && context.space.take([block]) {
                 context.fresh.insert(Run { start: block, count: 1 });
@@ -99,17 +103,6 @@ impl Checker {
             at = context.space.next_data(at + 1);
         }
         Ok(())
-    }
-
-    fn change_pool_blocks(&self, context: &mut Context<'_>) {
-        if !context.pool_blocks.is_counted {
-            return;
-        }
-        let (found, counted) = (&self.pool_blocks, context.pool_blocks.all());
-        for pool in found.keys().chain(counted.keys()).collect::<BTreeSet<_>>() {
-            let [found, counted] = [found, counted].map(|of| of.get(pool).copied().unwrap_or(0));
-            context.pools.add(*pool, found.wrapping_sub(counted) as i64);
-        }
     }
 
     fn change_counts(&self, context: &mut Context<'_>) -> Attempt<()> {
