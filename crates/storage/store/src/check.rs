@@ -3,8 +3,8 @@
 use types::GHObject;
 
 use crate::{
-    CHECKSUM_BLOCK, CollectionChange, CollectionId, INFO_BYTES_MAX, OBJECT_BYTES_MAX, ObjectChange, Step,
-    StoreError, Transaction,
+    CHECKSUM_BLOCK, CollectionChange, CollectionId, INFO_BYTES_MAX, OBJECT_BYTES_MAX, ObjectChange,
+    ObjectRef, Step, StoreError, Transaction,
 };
 
 impl Transaction {
@@ -21,24 +21,20 @@ impl Transaction {
     /// # Errors
     /// The caller's fault.
     pub fn check_step(&self, step: &Step) -> Result<(), StoreError> {
-        let references = step.references();
-        for object in references.into_iter().flatten() {
+        for object in step.references().into_iter().flatten() {
             let (_, name) = self.object(object);
             if is_sentinel(name) {
                 return Err(StoreError::NotAnObject(Box::new(name.clone())));
             }
-        }
-        if let [Some(from), Some(to)] = references.map(|object| object.map(|object| self.object(object).0))
-            && from.pool() != to.pool()
-        {
-            return Err(StoreError::AcrossPools { from, to });
         }
         match step {
             Step::Object { change, .. } => {
                 check_end(change.end())?;
                 check_checksums(change)
             }
-            Step::CloneRange { to_offset, len, from_offset, .. } => {
+            Step::Clone { from, to } | Step::Rename { from, to } => self.check_pools(*from, *to),
+            Step::CloneRange { from, to, to_offset, len, from_offset } => {
+                self.check_pools(*from, *to)?;
                 check_end(Some(from_offset.saturating_add(*len)))?;
                 check_end(Some(to_offset.saturating_add(*len)))
             }
@@ -46,7 +42,15 @@ impl Transaction {
                 Err(StoreError::InfoTooLarge { bytes: info.len() })
             }
             Step::Collection { collection, change } => check_collection(*collection, change),
-            Step::SetInfo { .. } | Step::Clone { .. } | Step::Rename { .. } | Step::Log { .. } => Ok(()),
+            Step::SetInfo { .. } | Step::Log { .. } => Ok(()),
+        }
+    }
+
+    fn check_pools(&self, from: ObjectRef, to: ObjectRef) -> Result<(), StoreError> {
+        let ((from, _), (to, _)) = (self.object(from), self.object(to));
+        match from.pool() == to.pool() {
+            true => Ok(()),
+            false => Err(StoreError::AcrossPools { from, to }),
         }
     }
 }
