@@ -51,8 +51,8 @@ pub(crate) fn is_away(map: &OsdMap, home: &[OsdId], placed: &UpActing) -> bool {
 }
 
 impl Mon {
-    /// A PG that is where its objects are and would not be if its pool were `changed`, whoever is down for now, and whether
-    /// OSDs that are out stay out or come in. One that nobody has reported counts as being where the map has it.
+    /// A PG that `changed` in place of its pool would take from its objects. Every OSD counts as up, and those that are out are tried
+    /// both ways: out and in. The objects of a PG that no OSD has reported are taken to be where the map has the PG.
     pub(crate) fn leaving(&self, id: PoolId, changed: &PgPool) -> Option<Leaving> {
         let pool = self.osdmap.pools.get(&id)?;
         // Parts of a PG that is split are placed as that is, as long as these stay.
@@ -74,7 +74,7 @@ impl Mon {
         })
     }
 
-    /// The map with another pool in place of one, and with every OSD up: where PGs belong, whoever is down for now.
+    /// The map with this pool in place of that of its number, and with every OSD up.
     pub(crate) fn with_pool(&self, id: PoolId, pool: PgPool, out: OutOsds) -> OsdMap {
         let mut map = self.osdmap.clone();
         for osd in (0..map.max_osd()).filter(|osd| self.osdmap.exists(OsdId(*osd))) {
