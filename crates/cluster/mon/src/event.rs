@@ -124,6 +124,8 @@ pub enum MonEffect {
     },
     /// A line for the process's own log.
     Log(String),
+    /// The same of something that failed and should have worked.
+    LogError(String),
     /// An invariant of the monitor is broken: it can't go on, and nothing more comes from it.
     Failed(BrokenInvariant),
 }

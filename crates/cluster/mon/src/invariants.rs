@@ -21,6 +21,7 @@ impl Mon {
     fn check_pipeline(&self) -> Result<(), BrokenInvariant> {
         let pending = &self.pending;
         let empty = pending.batch.is_empty()
+            && pending.with_map.is_empty()
             && pending.osdmap.is_none()
             && pending.claimed.is_empty()
             && pending.deferred.is_empty()

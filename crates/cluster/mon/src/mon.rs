@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use auth::SessionId;
 use buffer::Piece;
 use encoding::Decode;
-use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap, Publication};
+use maps::{Incremental, MgrMap, MonMap, OsdMap, Publication};
 use messages::Message;
 use options::{Values, opt};
 use types::{BrokenInvariant, Epoch, Errno, PgId, UTime, broken};
@@ -19,7 +19,7 @@ use crate::service::config_store::ConfigStore;
 use crate::service::global_ids::GlobalIds;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
-use crate::service::osdmap;
+use crate::service::osdmap::{self, ProposeError};
 use crate::service::services::ServiceMap;
 use crate::session::{Service, Session};
 use crate::state::{Batch, Key, State, StateKey};
@@ -52,6 +52,8 @@ pub enum Claim {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub batch: Batch,
+    /// What goes with the change of the OSD map, or not at all.
+    pub with_map: Batch,
     pub osdmap: Option<Incremental>,
     pub claimed: BTreeSet<Claim>,
     /// Answers to give once it is durable.
@@ -76,11 +78,14 @@ pub(crate) struct DeferredReply {
 
 impl DeferredReply {
     /// The answer if the OSD map's change fails; acknowledgements are then left out.
-    fn into_failure(self, error: &ApplyError) -> Option<MonEffect> {
+    fn into_failure(self, error: &ProposeError) -> Option<MonEffect> {
         if !self.of_map {
             return Some(self.effect());
         }
-        let (result, words) = (Errno::EIO.code(), format!("the OSD map can't be changed so: {error}"));
+        let (result, words) = (
+            Errno::EIO.code(),
+            format!("the OSD map can't be changed so, and nothing of it was changed: {error}"),
+        );
         let message = match self.message {
             Message::MonCommandAck(ack) => {
                 messages::MonCommandAck { result, status: words, data: Default::default(), ..ack }.into()
@@ -171,6 +176,9 @@ pub struct Mon {
     pub(crate) orders: Vec<(SessionId, Message)>,
     /// A change of the OSD map was dropped and nothing else was there to commit: requests wait for the next tick.
     pub(crate) change_dropped: bool,
+    /// The change of the OSD map that was refused last, by the epoch before it: the log says once of those in a row that are
+    /// refused alike.
+    refused: Option<(Epoch, ProposeError)>,
     broken: Option<BrokenInvariant>,
 }
 
@@ -234,6 +242,7 @@ impl Mon {
             trim_wanted: false,
             orders: Vec::new(),
             change_dropped: false,
+            refused: None,
             broken: None,
         };
         mon.merge_options();
@@ -277,11 +286,13 @@ impl Mon {
                 self.sessions.insert(info.id, Session::new(info, Service::Manager));
             }
             MonEvent::SessionClosed(id) => self.close(id),
-            MonEvent::Message { session, message } => self.receive(now, session, message, out),
+            MonEvent::Message { session, message } => {
+                self.step(|mon| mon.receive(now, session, message, out));
+            }
             MonEvent::GlobalIdWanted { session, asked } => self.want_id(session, asked, out),
             MonEvent::Committed { token } => self.committed(now, token, out),
             MonEvent::DiskSpace { total, available } => self.disk = Some((total, available)),
-            MonEvent::OsdFailed { osd, reason } => self.osd_failed(now, osd, reason),
+            MonEvent::OsdFailed { osd, reason } => self.step(|mon| mon.osd_failed(now, osd, reason)),
             MonEvent::Tick => {
                 self.tick(now);
                 if !self.is_proposing() {
@@ -347,6 +358,18 @@ impl Mon {
         &mut self.pending.batch
     }
 
+    /// Runs a step of an event. What it puts into the state beside a change of the OSD map goes with that change.
+    pub(crate) fn step<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.pending.map_changes;
+        let others = std::mem::take(&mut self.pending.batch);
+        let result = run(self);
+        let made = std::mem::replace(&mut self.pending.batch, others);
+        let changed = self.pending.map_changes != before;
+        let to = if changed { &mut self.pending.with_map } else { &mut self.pending.batch };
+        to.0.extend(made.0);
+        result
+    }
+
     /// Gives an answer when what was gathered is durable; `before` is the count of the map's changes before those that
     /// it speaks of. The audit's line becomes durable with it.
     pub(crate) fn defer_reply(
@@ -375,12 +398,13 @@ impl Mon {
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
         self.pending.batch.0.extend(kept.0);
-        let Pending { mut batch, osdmap: increment, deferred, maps_to, .. } =
+        let Pending { mut batch, with_map, osdmap: increment, deferred, maps_to, .. } =
             std::mem::take(&mut self.pending);
         let next =
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
             Ok(osdmap) => {
+                batch.0.extend(with_map.0);
                 for line in deferred.iter().filter_map(|reply| reply.audit.clone()) {
                     self.log.add(line, &mut batch);
                 }
@@ -392,8 +416,12 @@ impl Mon {
             }
             Err(error) => {
                 // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
-                out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
-                (None, deferred.into_iter().filter_map(|reply| reply.into_failure(&error)).collect())
+                for line in deferred.iter().filter(|reply| !reply.of_map).filter_map(|r| r.audit.clone()) {
+                    self.log.add(line, &mut batch);
+                }
+                let effects = deferred.into_iter().filter_map(|reply| reply.into_failure(&error)).collect();
+                self.note_refused(error, out);
+                (None, effects)
             }
         };
         if self.trim_wanted {
@@ -411,6 +439,19 @@ impl Mon {
         self.token += 1;
         out.push(MonEffect::Commit { token: self.token, batch: batch.clone() });
         self.in_flight = Some(Proposal { token: self.token, batch, osdmap, effects, maps_to });
+    }
+
+    /// Says in the log why a change of the map was refused. What a tick asks for, it asks for again at the next.
+    fn note_refused(&mut self, error: ProposeError, out: &mut Vec<MonEffect>) {
+        let refused = Some((self.osdmap.epoch, error));
+        if self.refused != refused
+            && let Some((epoch, error)) = &refused
+        {
+            out.push(MonEffect::LogError(format!(
+                "a change of OSD map {epoch} was refused, and nothing of it is kept: {error}"
+            )));
+        }
+        self.refused = refused;
     }
 
     fn committed(&mut self, now: UTime, token: u64, out: &mut Vec<MonEffect>) {
@@ -473,7 +514,7 @@ impl Mon {
                 (Some(known), Some(left)) => known.waiting = left,
                 _ => return self.fail(broken!("{session} has a request waiting that was not counted")),
             }
-            self.receive(now, session, message, out);
+            self.step(|mon| mon.receive(now, session, message, out));
         }
     }
 
@@ -638,7 +679,7 @@ mod tests {
         assert_eq!(mon.osdmap.epoch, epoch);
         assert!(mon.state.contains_key(&StateKey::name("config-key", "second")));
         assert!(seen.iter().any(|e| matches!(e, MonEffect::GlobalId { .. })), "ids go on being reserved");
-        assert!(seen.iter().any(|e| matches!(e, MonEffect::Log(line) if line.contains("osd.99"))));
+        assert!(seen.iter().any(|e| matches!(e, MonEffect::LogError(line) if line.contains("osd.99"))));
     }
 
     /// Gathers a change of the map that does not apply: no OSD has this number.
@@ -668,6 +709,69 @@ mod tests {
         let seen = commit(&mut mon);
         let acked = |e: &MonEffect| matches!(e, MonEffect::Send { message: Message::MonCommandAck(ack), .. } if ack.result == 0);
         assert!(seen.iter().any(acked), "{seen:?}");
+    }
+
+    /// From now on no map that is made can be read: a table of it is longer than the others.
+    fn spoil_maps(mon: &mut Mon) {
+        mon.osdmap.weights.push(0);
+    }
+
+    /// What a command was answered, once what it proposed is durable.
+    fn answer(mon: &mut Mon, json: &str) -> (i32, String) {
+        let mut seen = command(mon, 7, json);
+        while mon.in_flight.is_some() {
+            seen.extend(commit(mon));
+        }
+        let mut answers = seen.into_iter().filter_map(|effect| match effect {
+            MonEffect::Send { message: Message::MonCommandAck(ack), .. } => Some((ack.result, ack.status)),
+            _ => None,
+        });
+        answers.next().unwrap()
+    }
+
+    #[test]
+    fn a_map_that_nobody_could_read_is_refused_with_all_that_goes_with_it() {
+        let mut mon = mon();
+        spoil_maps(&mut mon);
+        let before = mon.state.clone();
+        for command in [
+            r#"{"prefix":"osd set","key":"noout"}"#,
+            r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#,
+            r#"{"prefix":"osd erasure-code-profile set","name":"p","profile":["k=2","m=1"]}"#,
+        ] {
+            let (result, words) = answer(&mut mon, command);
+            assert_eq!(result, Errno::EIO.code(), "{command}: {words}");
+            let said = ["nothing of it was changed", "OSD map 2", "full map can't be read: OSDMap max_osd"];
+            assert!(said.iter().all(|part| words.contains(part)), "{words}");
+            assert_eq!(mon.state, before, "{command}: no map, no pool, no line of a log");
+        }
+        let (result, _) = answer(&mut mon, r#"{"prefix":"config-key set","key":"k","val":"v"}"#);
+        assert_eq!(result, 0, "what is no change of the map goes on");
+        mon.osdmap.weights.pop();
+        assert_eq!(answer(&mut mon, r#"{"prefix":"osd set","key":"noout"}"#).0, 0);
+        assert_eq!(mon.osdmap.epoch, Epoch(2));
+        assert!(Mon::open(mon.config.clone(), mon.state.clone(), NOW).is_ok());
+    }
+
+    #[test]
+    fn a_tick_that_asks_again_for_a_map_that_is_refused_logs_it_once() {
+        let mut mon = mon();
+        spoil_maps(&mut mon);
+        let blocked = EntityAddr::v2(([127, 0, 0, 1], 9).into(), 1);
+        mon.osdmap.blocklist.insert(blocked, UTime { sec: NOW.sec - 1, nsec: 0 });
+        let errors = |seen: &[MonEffect]| seen.iter().filter(|e| matches!(e, MonEffect::LogError(_))).count();
+        let mut ticks = |sec: u32| {
+            let mut out = Vec::new();
+            mon.handle(UTime { sec: NOW.sec + sec, nsec: 0 }, MonEvent::Tick, &mut out);
+            while mon.in_flight.is_some() {
+                out.extend(commit(&mut mon));
+            }
+            errors(&out)
+        };
+        assert_eq!((1..5).map(&mut ticks).collect::<Vec<_>>(), [1, 0, 0, 0]);
+        gather_bad_change(&mut mon);
+        let other = handle(&mut mon, MonEvent::DiskSpace { total: 2, available: 1 });
+        assert_eq!(errors(&other), 1, "another reason is logged: {other:?}");
     }
 
     /// A panic with debug assertions; without, the monitor's end.

@@ -26,16 +26,20 @@ impl Mon {
         if self.is_proposing() {
             return;
         }
-        self.mark_failed_down(now);
-        self.mark_silent_down(now);
-        self.mark_down_out(now);
-        self.end_blocklist(now);
-        self.finish_pools(now);
-        self.adjust_pg_numbers(now);
-        self.finish_removals(now);
-        self.flag_full_pools(now);
-        self.end_mutes(now);
-        self.log_health(now);
+        for task in [
+            Self::mark_failed_down,
+            Self::mark_silent_down,
+            Self::mark_down_out,
+            Self::end_blocklist,
+            Self::finish_pools,
+            Self::adjust_pg_numbers,
+            Self::finish_removals,
+            Self::flag_full_pools,
+            Self::end_mutes,
+            Self::log_health,
+        ] {
+            self.step(|mon| task(mon, now));
+        }
     }
 
     /// Pools whose OSDs are full, or that have reached their quota, say so in a flag: clients hold their writes.

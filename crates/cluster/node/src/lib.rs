@@ -221,6 +221,7 @@ impl Node {
             MonEffect::Commit { token, batch } => NodeEffect::Commit(token, batch),
             MonEffect::GlobalId { session, id } => NodeEffect::GlobalId(session, id),
             MonEffect::Log(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Info, text),
+            MonEffect::LogError(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Error, text),
             MonEffect::Failed(broken) => NodeEffect::Failed(Daemon::Mon, broken.to_string()),
         }));
     }

@@ -18,6 +18,7 @@ mod placement;
 mod pool;
 mod pool_option;
 mod pool_wire;
+mod readable;
 mod wire;
 
 pub use apply::ApplyError;
@@ -34,3 +35,4 @@ pub use placement::{Mapping, Placement, Stale};
 pub use pool::{CacheMode, HitSetParams, PeeringCrush, PgMergeMeta, PgPool, PoolFlags, PoolSnap};
 pub use pool_option::{PoolOption, PoolOptionKey};
 pub use pool_wire::pool_version;
+pub use readable::UnreadableMap;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crush::CrushMap;
-use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, Publication, publish};
+use maps::{
+    ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, Publication, UnreadableMap, publish,
+};
 use types::{Epoch, Fsid, OsdId, PoolId, UTime};
 
 use crate::command::status::span;
@@ -11,13 +13,22 @@ use crate::fmt::Json;
 use crate::service::kept_maps;
 use crate::state::Batch;
 
+/// Why a change of the map can't be proposed: our own mistake.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProposeError {
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("nobody could read OSD map {epoch} that it makes: {source}")]
+    Unreadable { epoch: Epoch, source: UnreadableMap },
+}
+
 /// Makes the next epoch out of an increment and adds it to the batch. The map is not to be shown before the batch is
-/// durable.
+/// durable. A map that can't be read back is none: OSDs, and the monitor after its next start, would refuse it for ever.
 pub fn propose(
     previous: &OsdMap,
     mut increment: Incremental,
     batch: &mut Batch,
-) -> Result<Publication, ApplyError> {
+) -> Result<Publication, ProposeError> {
     let ups = !increment.new_up_client.is_empty()
         || increment.new_state.values().any(|bits| *bits == 0 || bits & OsdState::UP != 0);
     if ups {
@@ -27,6 +38,8 @@ pub fn propose(
         increment.new_last_in_change = increment.modified;
     }
     let published = publish(previous, increment)?;
+    let epoch = published.map.epoch;
+    published.check_readable(previous).map_err(|source| ProposeError::Unreadable { epoch, source })?;
     kept_maps::put(batch, &published);
     Ok(published)
 }

@@ -101,7 +101,7 @@ impl Cluster {
                 MonEffect::Commit { token, batch } => self.commits.push_back((token, batch)),
                 MonEffect::GlobalId { session, id } => self.ids.push((session, id)),
                 MonEffect::Close { session, .. } => self.closed.push(session),
-                MonEffect::Log(line) => self.log.push(line),
+                MonEffect::Log(line) | MonEffect::LogError(line) => self.log.push(line),
                 MonEffect::Failed(broken) => panic!("{broken}"),
             }
         }
