@@ -1,6 +1,7 @@
 """What an operator asks: metrics, admin sockets, OSDs removed for good, slow operations."""
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -284,3 +285,28 @@ def test_a_monitor_is_rebuilt_from_the_osd_that_is_left(t):
     expect("osd.0 was not asked" in said and "of osd.1" in said, said)
     cluster.up()
     expect("p" in client.ceph("osd", "pool", "ls").text.split(), "the pool")
+
+
+def test_a_monitors_directory_from_an_older_backup_is_refused_with_the_way_out(t):
+    cluster = t.cluster("--osds", "2", "--store", "block", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "before", "4")
+    cluster.stop()
+    mon, backup = os.path.join(cluster.dir, "mon"), t.path("backup")
+    shutil.copytree(mon, backup)
+    cluster.up()
+    client.ceph("osd", "pool", "create", "after", "4")
+    write_objects(t, client, "after", ["x", "y"])
+    cluster.stop()
+    shutil.rmtree(mon)
+    shutil.copytree(backup, mon)
+    start = time.monotonic()
+    failed = cluster.up(code=1)
+    expect(time.monotonic() - start < 15, f"it ends at once, not after 30 s: {failed.words}")
+    for part in ["has OSD map", "monitor's newest is", "backup", f"loligo mon rebuild --force {cluster.dir}"]:
+        expect(part in failed.words, f"{part}: {failed.words}")
+    expect("after" in rebuild(cluster, "--force"), "the newer map has the pool")
+    cluster.up()
+    until(lambda: all(s["state_name"] == "active+clean" for s in client.ceph_json("status")["pgmap"]["pgs_by_state"]),
+          "every PG clean")
+    check_objects(t, client, "after", ["x", "y"])

@@ -3,7 +3,7 @@
 use auth::{SessionId, SessionInfo};
 use encoding::DecodeError;
 use messages::Message;
-use types::{BrokenInvariant, EntityAddr, Epoch, Fsid, Profile};
+use types::{BrokenInvariant, EntityAddr, Epoch, Fsid, OsdId, Profile};
 
 use crate::state::Batch;
 use options::Values;
@@ -126,6 +126,9 @@ pub enum MonEffect {
     Log(String),
     /// The same of something that failed and should have worked.
     LogError(String),
+    /// An OSD that wants to boot has a newer map than any that was ever made durable here: this state is older than the OSDs'
+    /// stores, as that of a backup. A map is shown only once it is durable, so none of a healthy state can be ahead of it.
+    Behind { osd: OsdId, has: Epoch, newest: Epoch },
     /// An invariant of the monitor is broken: it can't go on, and nothing more comes from it.
     Failed(BrokenInvariant),
 }

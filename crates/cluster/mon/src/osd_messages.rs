@@ -78,6 +78,12 @@ impl Mon {
         if m.superblock.cluster_fsid != self.config.fsid {
             return refuse("its store belongs to another cluster", out);
         }
+        let (has, newest) = (m.superblock.newest_map, self.osdmap.epoch);
+        if has > newest {
+            // Maps that were made from now on would have the numbers of others that it has.
+            out.push(MonEffect::Behind { osd: OsdId(osd), has, newest });
+            return refuse(&format!("it has map {has}, and the newest here is {newest}"), out);
+        }
         if addrs.0.iter().all(|addr| addr.socket.is_none()) {
             return refuse("its session shows no address", out);
         }

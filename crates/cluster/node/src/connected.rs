@@ -10,7 +10,7 @@ use messenger::{
 use mon::MonEvent;
 use mon::state::Batch;
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
-use types::{EntityAddr, OsdId, UTime, broken};
+use types::{EntityAddr, Epoch, OsdId, UTime, broken};
 
 use crate::{AdminAnswer, HOST_SESSION, Node, NodeEffect, NodeEvent};
 
@@ -45,6 +45,12 @@ pub enum CoreEffect {
     StoreMemory(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
+    /// An OSD that wants to boot has a newer map than the monitor: see [`mon::MonEffect::Behind`].
+    MonBehind {
+        osd: OsdId,
+        has: Epoch,
+        newest: Epoch,
+    },
     /// A daemon cannot go on.
     Failed(Daemon, String),
     /// An OSD has stopped or failed: its parts on this core, their sessions and the handles of its stores were removed.
@@ -191,6 +197,9 @@ impl ConnectedNode {
             NodeEffect::LogLevel(osd, level) => out.push(CoreEffect::LogLevel(osd, level)),
             NodeEffect::StoreMemory(osd) => out.push(CoreEffect::StoreMemory(osd)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
+            NodeEffect::MonBehind { osd, has, newest } => {
+                out.push(CoreEffect::MonBehind { osd, has, newest })
+            }
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
             NodeEffect::Ended(osd) => {
                 messenger.remove_daemon(Daemon::Osd(osd), "the OSD ended");

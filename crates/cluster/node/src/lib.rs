@@ -15,7 +15,7 @@ use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores, Touched};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
-use types::{EntityAddrVec, Errno, OsdId, UTime, broken};
+use types::{EntityAddrVec, Epoch, Errno, OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
 pub use messenger::Daemon;
@@ -75,6 +75,8 @@ pub enum NodeEffect {
     StoreMemory(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
+    /// An OSD that wants to boot has a newer map than the monitor: see [`mon::MonEffect::Behind`].
+    MonBehind { osd: OsdId, has: Epoch, newest: Epoch },
     /// A daemon cannot go on.
     Failed(Daemon, String),
     /// An OSD has stopped or failed, and its parts here do nothing more: they can be taken out ([`Node::take_osd`]).
@@ -222,6 +224,7 @@ impl Node {
             MonEffect::GlobalId { session, id } => NodeEffect::GlobalId(session, id),
             MonEffect::Log(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Info, text),
             MonEffect::LogError(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Error, text),
+            MonEffect::Behind { osd, has, newest } => NodeEffect::MonBehind { osd, has, newest },
             MonEffect::Failed(broken) => NodeEffect::Failed(Daemon::Mon, broken.to_string()),
         }));
     }

@@ -228,6 +228,9 @@ impl Cluster {
             NodeEffect::Close(daemon, _, reason) | NodeEffect::Failed(daemon, reason) => {
                 return Err(failed(format!("{daemon}: {reason}")));
             }
+            NodeEffect::MonBehind { osd, .. } => {
+                return Err(failed(format!("osd.{osd} is ahead of the monitor")));
+            }
             NodeEffect::Send(Daemon::Osd(_), _, message) => self.to_client.push(message),
             NodeEffect::SendPeer(osd, ..) | NodeEffect::ClosePeer(osd, ..) => {
                 return Err(failed(format!("osd.{osd} is sent to by the only OSD")));

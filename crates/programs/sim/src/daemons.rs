@@ -450,6 +450,9 @@ impl World {
                 // The event that starts it may have come while it still waited for the monitor, and had no effect.
                 self.after(STOPPED_TIME, Happening::StartOsd(osd.0));
             }
+            NodeEffect::MonBehind { osd, has, newest } => {
+                self.fail(format!("osd.{osd} has map {has}, and the monitor's newest is {newest}"));
+            }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
             // The trace has everything anyway.
             NodeEffect::LogLevel(..) | NodeEffect::StoreMemory(_) => {}

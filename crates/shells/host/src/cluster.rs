@@ -12,7 +12,7 @@ use messenger::MessengerConfig;
 use options::{OptionStatus, Values, opt};
 use osd::CoreId;
 use tokio::sync::mpsc::UnboundedSender;
-use types::OsdId;
+use types::{Epoch, OsdId};
 
 use crate::control::{OsdReply, OsdRequest};
 use crate::core::Shared;
@@ -70,6 +70,8 @@ pub(crate) enum CoreReport {
     Stopped(OsdId),
     /// An OSD failed. The process goes on.
     OsdFailed(OsdId, String),
+    /// An OSD can't boot: it has a newer map than the monitor.
+    MonBehind { osd: OsdId, has: Epoch, newest: Epoch },
     /// The core has no part of an OSD any more, and no listener: it stopped or failed.
     Ended(OsdId),
     /// Somebody asks something of one OSD.
@@ -113,6 +115,8 @@ pub struct Cluster {
     pub(crate) dir: ClusterDir,
     /// Whether this is the cluster's first start.
     is_new: bool,
+    /// Whether it serves: every OSD took part once, or failed.
+    is_ready: bool,
 }
 
 /// What runs once a cluster is started.
@@ -157,7 +161,17 @@ impl Cluster {
                     promised_too_much,
                     open_files,
                 };
-                Ok(Self { info, osds, planner, waiting: Vec::new(), threads, reports, dir, is_new })
+                Ok(Self {
+                    info,
+                    osds,
+                    planner,
+                    waiting: Vec::new(),
+                    threads,
+                    reports,
+                    dir,
+                    is_new,
+                    is_ready: false,
+                })
             }
             Err(error) => {
                 match is_new {
@@ -239,7 +253,10 @@ impl Cluster {
     /// An OSD failed, or did not take part in time: the cluster was ended. If this was its first start nothing of it is
     /// left but, when the reason is to be looked up there, its log.
     pub fn ready(mut self, timeout: Duration) -> Result<Self, HostError> {
-        let Err(error) = self.wait_ready(timeout) else { return Ok(self) };
+        let Err(error) = self.wait_ready(timeout) else {
+            self.is_ready = true;
+            return Ok(self);
+        };
         self.quit();
         match self.is_new {
             true => self.dir.undo(matches!(error, HostError::NotReady { .. })),
@@ -316,7 +333,10 @@ impl Cluster {
             }
             // It came up again after the map showed it down, or while it stops.
             CoreReport::Active(_) => {}
+            // Why it was stopped stays known.
+            CoreReport::Stopped(osd) if matches!(self.osds.state(osd), Some(OsdState::Failed(_))) => {}
             CoreReport::Stopped(osd) => self.osds.set(osd, OsdState::Stopped),
+            CoreReport::MonBehind { osd, has, newest } => return self.mon_is_behind(osd, has, newest),
             CoreReport::OsdFailed(osd, reason) => {
                 note_failure(&self.threads, osd, &reason);
                 self.osds.set(osd, OsdState::Failed(reason));
@@ -326,6 +346,24 @@ impl Cluster {
             CoreReport::Failed(reason) => return Some(HostError::Failed(reason)),
         }
         self.answer_requests();
+        None
+    }
+
+    /// An OSD has a newer map than the monitor. At a start the monitor's state is the old one: what it made of its maps would
+    /// be others than those that OSDs have by the same numbers, so it ends before it makes one. In a cluster that serves, it is
+    /// the one OSD that does not belong to it.
+    fn mon_is_behind(&mut self, osd: OsdId, has: Epoch, newest: Epoch) -> Option<HostError> {
+        let dir = self.info.dir.clone();
+        let behind = HostError::MonBehind { dir, osd: osd.0, has: has.0, newest: newest.0 };
+        if !self.is_ready {
+            return Some(behind);
+        }
+        if self.osds.state(osd) == Some(&OsdState::Starting) {
+            let reason = behind.to_string();
+            note_failure(&self.threads, osd, &reason);
+            self.stop_osd(osd);
+            self.osds.set(osd, OsdState::Failed(reason));
+        }
         None
     }
 

@@ -272,6 +272,9 @@ impl Core {
                 self.report(CoreReport::Failed(format!("{daemon}: {reason}")))
             }
             CoreEffect::Failed(Daemon::Osd(osd), reason) => self.report(CoreReport::OsdFailed(osd, reason)),
+            CoreEffect::MonBehind { osd, has, newest } => {
+                self.report(CoreReport::MonBehind { osd, has, newest });
+            }
             CoreEffect::Ended(osd) => self.osd_ended(osd),
             CoreEffect::ToHost(message) => self.on_mon_answer(*message),
         }

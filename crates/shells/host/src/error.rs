@@ -169,6 +169,14 @@ pub enum HostError {
         /// What is wrong.
         reason: String,
     },
+    /// The monitor's state is of an earlier time than an OSD's store.
+    #[error(
+        "osd.{osd} has OSD map {has}, and the monitor's newest is {newest}: the state in {} is older than the OSDs' stores, as one \
+         from a backup. With the cluster stopped, put the newer one back, or make it again from the OSDs' maps with \
+         `loligo mon rebuild --force {}` (`loligo mon rebuild --help` says what that loses)",
+        .dir.join("mon").display(), .dir.display()
+    )]
+    MonBehind { dir: PathBuf, osd: i32, has: u32, newest: u32 },
     /// There is no reason to make the monitor's state again.
     #[error(
         "the monitor's state in {0} can be used, so nothing was rebuilt; --force makes it again all the same"

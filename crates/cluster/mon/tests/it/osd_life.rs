@@ -343,3 +343,24 @@ fn a_monitor_lists_its_commands_and_refuses_those_of_cephs_that_it_lacks() {
     let (code, status, _) = cluster.tell(client, r#"{"prefix":"dump_mempools"}"#);
     assert!(code == -95 && status.contains("'dump_mempools'"), "{status}");
 }
+
+#[test]
+fn an_osd_with_a_newer_map_than_the_monitor_does_not_boot_and_changes_nothing() {
+    let (mut cluster, client, _) = up(2);
+    let backup = cluster.disk.clone();
+    cluster.ok(client, r#"{"prefix":"osd set","key":"noout"}"#);
+    let newer = cluster.mon.osdmap().epoch;
+    let mut cluster = Cluster::start(cluster.config, backup);
+    let newest = cluster.mon.osdmap().epoch;
+    for (has, boots) in [(newer, false), (newest, true)] {
+        let session = cluster.open_session(types::EntityType::Osd, "0", 6800);
+        let mut boot = cluster.boot_message(0, session);
+        boot.superblock.newest_map = has;
+        cluster.send(session, boot);
+        cluster.settle();
+        assert_eq!(cluster.mon.osdmap().epoch > newest, boots, "{has}");
+    }
+    assert_eq!(cluster.behind, [(OsdId(0), newer, newest)]);
+    let said = format!("boot of osd.0 refused: it has map {newer}, and the newest here is {newest}");
+    assert!(cluster.log.contains(&said), "{:?}", cluster.log);
+}

@@ -149,6 +149,7 @@ impl Host {
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Ended(osd) => panic!("osd.{osd} ended"),
             CoreEffect::ToHost(message) => panic!("nothing asks by the host's session: {message:?}"),
+            CoreEffect::MonBehind { osd, .. } => panic!("osd.{osd} is ahead of the monitor"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
             CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),

@@ -55,6 +55,8 @@ pub struct Cluster {
     pub log: Vec<String>,
     pub ids: Vec<(SessionId, u64)>,
     pub closed: Vec<SessionId>,
+    /// OSDs with newer maps than the monitor's: theirs, and its newest.
+    pub behind: Vec<(OsdId, Epoch, Epoch)>,
     /// Everything that came out, for comparisons of runs.
     pub trace: Vec<String>,
     next_session: u64,
@@ -80,6 +82,7 @@ impl Cluster {
             log: Vec::new(),
             ids: Vec::new(),
             closed: Vec::new(),
+            behind: Vec::new(),
             trace: Vec::new(),
             next_session: 1,
             next_tid: 1,
@@ -102,6 +105,7 @@ impl Cluster {
                 MonEffect::GlobalId { session, id } => self.ids.push((session, id)),
                 MonEffect::Close { session, .. } => self.closed.push(session),
                 MonEffect::Log(line) | MonEffect::LogError(line) => self.log.push(line),
+                MonEffect::Behind { osd, has, newest } => self.behind.push((osd, has, newest)),
                 MonEffect::Failed(broken) => panic!("{broken}"),
             }
         }

@@ -372,6 +372,7 @@ impl Sim {
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
+            NodeEffect::MonBehind { osd, .. } => panic!("osd.{osd} is ahead of the monitor"),
             NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
             NodeEffect::LogLevel(..) | NodeEffect::StoreMemory(_) => {}
             NodeEffect::AdminAnswer(osd, ..) => panic!("osd.{osd} answers what was not asked"),
