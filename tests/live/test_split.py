@@ -154,6 +154,29 @@ def test_what_brings_pgs_back_to_their_objects_is_not_refused(t):
             placed.check()
 
 
+def test_what_took_pgs_from_their_objects_is_undone_after_a_restart(t):
+    cluster = t.cluster("--osds", "3", "--store", "block", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    placed = Placed(client, "p")
+    weight = next(n["crush_weight"] for n in client.ceph_json("osd", "tree")["nodes"] if n["name"] == "osd.1")
+    for end in (cluster.stop, cluster.kill):
+        for osd in ("osd.1", "osd.2"):
+            client.ceph("osd", "crush", "reweight", osd, "0")
+        placed.set("pgp_num", "3")
+        for osd in ("osd.1", "osd.2"):
+            client.ceph("osd", "crush", "reweight", osd, str(weight))
+        states = client.ceph_json("status")["pgmap"]["pgs_by_state"]
+        expect(any("down" in s["state_name"] for s in states), f"PGs are away: {states}")
+        for _ in range(2):
+            end()
+            cluster.up()
+        # It is refused until the OSDs have said which PGs they serve.
+        back = ("osd", "pool", "set", "p", "pgp_num", "8")
+        until(lambda: "would leave" not in client.ceph(*back, code=None).words, "the change is taken")
+        equal(pool_of(client, "p")["pg_placement_num"], 8, "pgp_num")
+        placed.check()
+
+
 class Growing(Rounds):
     """Rounds in which the pool gets more PGs under the writer, shortly before the kill."""
 

@@ -58,8 +58,12 @@ impl Mon {
     /// Holds a PG's last report against the map.
     pub(crate) fn place_pg(&mut self, now: UTime, id: PgId) {
         // The report of a PG that the map does not have was not taken.
-        let Some(pg) = self.pgmap.pgs.get(&id) else { return };
+        if !self.pgmap.pgs.contains_key(&id) {
+            return;
+        }
         let placed = self.osdmap.pg_to_up_acting(id);
+        self.note_home(id, &placed);
+        let Some(pg) = self.pgmap.pgs.get(&id) else { return };
         // An OSD that the map gives the PG, and that has an old copy, says itself what the PG waits for.
         let is_current = pg.acting.iter().any(|osd| placed.acting.contains(osd));
         let elsewhere = !is_current && self.is_reported_away(&self.osdmap, id);

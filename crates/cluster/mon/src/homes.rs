@@ -1,15 +1,16 @@
 //! Changes of a pool that place its PGs anew, held against where the PGs' objects are. Data can't be moved between OSDs
 //! yet: a PG that such a change would take from its objects would be down. A PG that is away from them already stands
-//! in no change's way, so what took it there can be undone.
+//! in no change's way, so what took it there can be undone. For that, its home is kept over a restart of the monitor.
 
 use core::fmt;
 
 use maps::{OsdMap, OsdState, PgPool, UpActing};
-use types::{OsdId, PgId, PoolId};
+use types::{OsdId, PgId, PoolId, UTime};
 
 use crate::elsewhere::osd_names;
 use crate::mon::Mon;
-use crate::service::osdmap;
+use crate::service::{osdmap, pg_homes};
+use crate::state::Batch;
 
 /// Why PGs stay where they are.
 pub(crate) const NO_MOVES: &str = "data can't be moved between OSDs yet";
@@ -42,12 +43,28 @@ impl fmt::Display for Leaving {
     }
 }
 
-/// Whether none of the OSDs that have a PG's objects is among those that the map gives the PG. Where the map gives it none
-/// because they are down, they come back with it.
+/// Where a map has a PG, seen from the OSDs that have its objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whereabouts {
+    AtHome,
+    Away,
+    /// The map gives it no OSD because they are down: they come back with it.
+    Waits,
+}
+
+fn whereabouts(map: &OsdMap, home: &[OsdId], placed: &UpActing) -> Whereabouts {
+    if home.iter().any(|osd| placed.acting.contains(osd)) {
+        return Whereabouts::AtHome;
+    }
+    match placed.acting.is_empty() && !home.iter().any(|osd| osdmap::is_up(map, osd.0)) {
+        true => Whereabouts::Waits,
+        false => Whereabouts::Away,
+    }
+}
+
+/// Whether none of the OSDs that have a PG's objects is among those that the map gives the PG.
 pub(crate) fn is_away(map: &OsdMap, home: &[OsdId], placed: &UpActing) -> bool {
-    let is_home = home.iter().any(|osd| placed.acting.contains(osd));
-    let waits = placed.acting.is_empty() && !home.iter().any(|osd| osdmap::is_up(map, osd.0));
-    !is_home && !waits
+    whereabouts(map, home, placed) == Whereabouts::Away
 }
 
 impl Mon {
@@ -65,13 +82,58 @@ impl Mon {
                 (self.with_pool(id, split.clone(), out), self.with_pool(id, changed.clone(), out));
             (0..changed.pg_num).map(|seed| PgId { pool: id, seed }).find_map(|pg| {
                 let (was, is) = (before.pg_to_up_acting(pg), after.pg_to_up_acting(pg));
-                let reported = self.pgmap.home(pool.raw_pg_to_pg(pg));
+                let reported = self.home_against(pool.raw_pg_to_pg(pg), &was.acting);
                 let home = reported.unwrap_or(&was.acting);
                 let leaves = !is_away(&before, home, &was) && is_away(&after, home, &is);
                 let leaving = || Leaving { pg, home: home.to_vec(), is_reported: reported.is_some() };
                 (leaves && !home.is_empty()).then(leaving)
             })
         })
+    }
+
+    /// A PG's home, if it is known. One from before the monitor's start counts only once the OSDs that the map gives the PG have
+    /// said which PGs they serve, and this is none of them: it may have been imported there since.
+    fn home_against(&self, id: PgId, acting: &[OsdId]) -> Option<&[OsdId]> {
+        let has_reported = |osd: &OsdId| {
+            let entry = self.osdmap.osd(*osd).filter(|entry| entry.is_up());
+            entry.is_some_and(|entry| self.pgmap.has_reported_all(*osd, entry.info.up_from))
+        };
+        let counts = !self.pgmap.is_home_kept(id) || acting.iter().all(has_reported);
+        self.pgmap.home(id).filter(|_| counts)
+    }
+
+    /// Notes whether a PG's home is to be kept over a restart: nobody reports a PG that is away. While the OSDs of it are
+    /// down, as when the cluster stops, what was noted stays.
+    pub(crate) fn note_home(&mut self, id: PgId, placed: &UpActing) {
+        let found = self.pgmap.home(id).map(|home| (home, whereabouts(&self.osdmap, home, placed)));
+        let changed = match found {
+            Some((_, Whereabouts::Waits)) => false,
+            Some((home, Whereabouts::Away)) if self.away.get(&id).is_some_and(|kept| kept == home) => false,
+            Some((home, Whereabouts::Away)) => {
+                let home = home.to_vec();
+                self.away.insert(id, home);
+                true
+            }
+            Some((_, Whereabouts::AtHome)) | None => self.away.remove(&id).is_some(),
+        };
+        self.away_changed |= changed;
+    }
+
+    /// Takes the homes that were kept from before the start, and holds them against the map.
+    pub(crate) fn open_homes(&mut self, now: UTime) {
+        self.away = pg_homes::open(&self.state);
+        let kept = self.away.len();
+        self.away.retain(|pg, _| self.pgmap.pgs.contains_key(pg));
+        self.away_changed = self.away.len() != kept;
+        self.pgmap.keep_homes(self.away.clone());
+        self.place_pgs(now);
+    }
+
+    /// Puts the homes of PGs that are away into a batch, where they changed.
+    pub(crate) fn put_homes(&mut self, batch: &mut Batch) {
+        if std::mem::take(&mut self.away_changed) {
+            pg_homes::put(&self.away, &self.state, batch);
+        }
     }
 
     /// The map with this pool in place of that of its number, and with every OSD up.

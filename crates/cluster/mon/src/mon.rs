@@ -20,6 +20,7 @@ use crate::service::global_ids::GlobalIds;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
 use crate::service::osdmap::{self, ProposeError};
+use crate::service::pg_homes::PgHomes;
 use crate::service::services::ServiceMap;
 use crate::session::{Service, Session};
 use crate::state::{Batch, Key, State, StateKey};
@@ -161,6 +162,10 @@ pub struct Mon {
     pub(crate) forced_pgs: ForcedPgs,
     /// PGs that failed, with the reasons, until they are reported as something else.
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
+    /// The homes of PGs that the map has taken from them, as they are to be kept.
+    pub(crate) away: PgHomes,
+    /// Whether they differ from what was put into a batch last.
+    pub(crate) away_changed: bool,
     /// PGs of removed pools that OSDs can't remove, with the sessions that said so and the reasons, until the OSDs boot again.
     pub(crate) remaining_pgs: BTreeMap<(i32, PgId), (SessionId, String)>,
     /// The service daemons that registered.
@@ -235,6 +240,8 @@ impl Mon {
             failures: BTreeMap::new(),
             failed_osds: BTreeMap::new(),
             stopped_pgs: BTreeMap::new(),
+            away: PgHomes::new(),
+            away_changed: false,
             remaining_pgs: BTreeMap::new(),
             services_full: false,
             sampled: UTime::default(),
@@ -247,6 +254,7 @@ impl Mon {
         };
         mon.merge_options();
         mon.osdmap_changed(now);
+        mon.open_homes(now);
         Ok(mon)
     }
 
@@ -397,6 +405,7 @@ impl Mon {
         self.services.reserve(&mut self.pending.batch);
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
+        self.put_homes(&mut kept);
         self.pending.batch.0.extend(kept.0);
         let Pending { mut batch, with_map, osdmap: increment, deferred, maps_to, .. } =
             std::mem::take(&mut self.pending);
@@ -523,6 +532,9 @@ impl Mon {
         let wanted = self.wanted_pgs();
         self.pgmap.set_pgs(now, &wanted);
         self.stopped_pgs.retain(|pg, _| wanted.contains_key(pg));
+        let known = self.away.len();
+        self.away.retain(|pg, _| wanted.contains_key(pg));
+        self.away_changed |= self.away.len() != known;
         let map = &self.osdmap;
         self.pgmap.set_osds(now, |osd| osdmap::exists(map, osd), |osd| osdmap::is_up(map, osd));
         self.place_pgs(now);

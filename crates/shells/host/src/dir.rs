@@ -22,7 +22,10 @@ use crate::HostError;
 ///
 /// 3: OSDs and the monitor keep the whole OSD map of some epochs only (docs/design/0011). A directory of format 2, where
 /// they keep each, opens and is of format 3 from then on: a build that knows only 2 would take the others for lost.
-const FORMAT: u64 = 3;
+///
+/// 4: the monitor keeps where the objects of PGs are that the map has taken from them (docs/formats/monitor.md). A directory of
+/// format 3 opens and is of format 4 from then on: what a build that knows only 3 left there would be out of date.
+const FORMAT: u64 = 4;
 
 /// The oldest layout that this program reads.
 const OLDEST_FORMAT: u64 = 2;

@@ -7,6 +7,7 @@ pub mod global_ids;
 pub mod kept_maps;
 pub mod log;
 pub mod osdmap;
+pub mod pg_homes;
 pub mod purged_snaps;
 mod reserved;
 pub(crate) mod services;

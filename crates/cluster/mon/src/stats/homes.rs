@@ -1,13 +1,17 @@
 //! Where PGs' objects are: the OSDs that acted when a PG served last, as they reported it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{PgStat, PgState};
 use types::{OsdId, PgId};
 
-/// By PG, as far as reports have come since the monitor's start.
+/// By PG, as far as reports have come since the monitor's start, or were kept from before it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Homes(BTreeMap<PgId, Vec<OsdId>>);
+pub(super) struct Homes {
+    by_pg: BTreeMap<PgId, Vec<OsdId>>,
+    /// Those that were kept, and that no OSD which serves the PG has confirmed or replaced.
+    kept: BTreeSet<PgId>,
+}
 
 /// Whether a PG of this state has its objects.
 pub(crate) fn serves(state: PgState) -> bool {
@@ -15,12 +19,19 @@ pub(crate) fn serves(state: PgState) -> bool {
 }
 
 impl Homes {
+    /// Takes what was kept from before the start.
+    pub fn keep(&mut self, id: PgId, home: Vec<OsdId>) {
+        self.by_pg.insert(id, home);
+        self.kept.insert(id);
+    }
+
     /// Takes a report. An OSD that does not serve the PG may have an old copy of it: it counts only until more is known.
     pub fn report(&mut self, id: PgId, stat: &PgStat) {
         if serves(stat.state) {
-            self.0.insert(id, stat.acting.clone());
+            self.by_pg.insert(id, stat.acting.clone());
+            self.kept.remove(&id);
         } else {
-            self.0.entry(id).or_insert_with(|| stat.acting.clone());
+            self.by_pg.entry(id).or_insert_with(|| stat.acting.clone());
         }
     }
 
@@ -30,21 +41,31 @@ impl Homes {
         // The PG that it comes out of has the same number without the highest bit, or is one that is new as well.
         let Some(bit) = id.seed.checked_ilog2() else { return };
         let parent = PgId { seed: id.seed & !(1 << bit), ..id };
-        if let Some(home) = self.0.get(&parent).cloned() {
-            self.0.insert(id, home);
+        if let Some(home) = self.by_pg.get(&parent).cloned() {
+            self.by_pg.insert(id, home);
+            if self.kept.contains(&parent) {
+                self.kept.insert(id);
+            }
         }
     }
 
     pub fn of(&self, id: PgId) -> Option<&[OsdId]> {
-        self.0.get(&id).map(Vec::as_slice)
+        self.by_pg.get(&id).map(Vec::as_slice)
+    }
+
+    /// Whether a PG's home is what was kept from before the start.
+    pub fn is_kept(&self, id: PgId) -> bool {
+        self.kept.contains(&id)
     }
 
     pub fn forget(&mut self, id: PgId) {
-        self.0.remove(&id);
+        self.by_pg.remove(&id);
+        self.kept.remove(&id);
     }
 
     pub fn retain(&mut self, wanted: impl Fn(PgId) -> bool) {
-        self.0.retain(|id, _| wanted(*id));
+        self.by_pg.retain(|id, _| wanted(*id));
+        self.kept.retain(|id| wanted(*id));
     }
 }
 
@@ -77,6 +98,20 @@ mod tests {
         assert_eq!(homes.of(pg(0)), Some([OsdId(0)].as_slice()));
         homes.forget(pg(0));
         assert_eq!(homes.of(pg(0)), None);
+    }
+
+    #[test]
+    fn a_home_from_before_the_start_counts_as_kept_until_an_osd_serves_the_pg() {
+        let mut homes = Homes::default();
+        homes.keep(pg(1), vec![OsdId(1)]);
+        homes.report(pg(1), &stat(PgState::PEERING, 2));
+        assert_eq!((homes.of(pg(1)), homes.is_kept(pg(1))), (Some([OsdId(1)].as_slice()), true));
+        homes.add(pg(3));
+        assert_eq!((homes.of(pg(3)), homes.is_kept(pg(3))), (Some([OsdId(1)].as_slice()), true), "its part");
+        homes.report(pg(1), &stat(PgState::ACTIVE, 2));
+        assert_eq!((homes.of(pg(1)), homes.is_kept(pg(1))), (Some([OsdId(2)].as_slice()), false));
+        homes.forget(pg(3));
+        assert_eq!((homes.of(pg(3)), homes.is_kept(pg(3))), (None, false));
     }
 
     #[test]

@@ -184,6 +184,23 @@ impl PgMap {
         self.homes.of(id)
     }
 
+    /// Takes the homes that were kept from before the monitor's start.
+    pub fn keep_homes(&mut self, homes: impl IntoIterator<Item = (PgId, Vec<OsdId>)>) {
+        homes.into_iter().for_each(|(id, home)| self.homes.keep(id, home));
+    }
+
+    /// Whether a PG's home is what was kept: nothing has been heard of the PG that says otherwise.
+    pub fn is_home_kept(&self, id: PgId) -> bool {
+        self.homes.is_kept(id)
+    }
+
+    /// Whether an OSD that is up since this epoch has reported all PGs that it leads.
+    pub fn has_reported_all(&self, osd: OsdId, up_from: Epoch) -> bool {
+        // The lower half counts the reports that were whole; the parts of one come before it counts. An OSD that got several
+        // maps at once may have seen itself up in a later one only.
+        self.osds.get(&osd.0).is_some_and(|stat| stat.up_from >= up_from && stat.seq as u32 > 0)
+    }
+
     fn touch(&mut self, now: UTime) {
         self.version += 1;
         self.stamp = now;

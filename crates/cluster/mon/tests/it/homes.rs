@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Cluster, FSID, config};
 use auth::SessionId;
-use messages::{PgStat, PgState, PgStats};
+use messages::{OsdStat, PgStat, PgState, PgStats};
 use types::{OsdId, PgId, PoolId};
 
 const SERVES: PgState = PgState(PgState::ACTIVE.0 | PgState::CLEAN.0);
@@ -81,6 +81,36 @@ impl Bench {
         stats.pg_stat.insert(Self::id(seed), stat);
         self.cluster.send(self.osds[osd as usize], stats);
         self.cluster.settle();
+    }
+
+    /// The monitor is killed and starts again, and so do the OSDs.
+    fn restart(mut self) -> Self {
+        self.cluster.settle();
+        let mut bench = Self { cluster: self.cluster.kill(), ..self };
+        bench.client = bench.cluster.client();
+        bench.osds = (0..3).map(|osd| bench.cluster.boot(osd)).collect();
+        bench
+    }
+
+    /// Each OSD says what it has said of all its PGs, for the first time since it is up.
+    fn end_reports(&mut self) {
+        for osd in 0..3 {
+            self.end_report(osd);
+        }
+    }
+
+    fn end_report(&mut self, osd: i32) {
+        let map = self.cluster.mon.osdmap();
+        let (epoch, up_from) = (map.epoch, map.osd(OsdId(osd)).unwrap().info.up_from);
+        let osd_stat = OsdStat { up_from, seq: u64::from(up_from.0) << 32 | 1, ..OsdStat::default() };
+        let stats = PgStats { fsid: FSID, epoch, osd_stat, ..PgStats::default() };
+        self.cluster.send(self.osds[osd as usize], stats);
+        self.cluster.settle();
+    }
+
+    /// Whether the monitor's state has homes of PGs.
+    fn keeps_homes(&self) -> bool {
+        self.cluster.disk.keys().any(|key| key.service == "pg_homes")
     }
 
     fn set(&mut self, var: &str, value: &str) -> (i32, String) {
@@ -231,4 +261,58 @@ fn pgs_that_nobody_has_reported_stay_where_the_map_has_them() {
     bench.report();
     let said = bench.refused("crush_rule", "one");
     assert!(!said.contains("reported"), "{said}");
+}
+
+#[test]
+fn what_took_pgs_from_their_objects_is_undone_after_a_restart_of_the_monitor() {
+    let mut bench = Bench::new("replicated_rule");
+    assert!(!bench.keeps_homes(), "every PG is at home");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    let away = bench.away();
+    assert!(!away.is_empty());
+    // The OSDs go down with the cluster, which says nothing of where objects are.
+    bench.cluster.ok(bench.client, r#"{"prefix":"osd down","ids":["0","1","2"]}"#);
+    let mut bench = bench.restart().restart();
+    bench.report();
+    let said = bench.refused("pgp_num", "8");
+    assert!(said.contains(", which no OSD has reported yet, would leave osd."), "{said}");
+    bench.end_reports();
+    bench.done("pgp_num", "8");
+    assert!(!bench.keeps_homes(), "every PG is at home again");
+    bench.report();
+    assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
+    bench.refused("pgp_num", "3");
+}
+
+#[test]
+fn a_kept_home_counts_for_nothing_once_another_osd_serves_the_pg() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    let away = bench.away();
+    let mut bench = bench.restart();
+    // They were imported while the monitor was away.
+    for seed in &away {
+        bench.has.insert(*seed, bench.placed(*seed));
+    }
+    let said = bench.refused("pgp_num", "8");
+    assert!(said.contains("which no OSD has reported yet"), "{said}");
+    bench.report();
+    bench.end_reports();
+    let said = bench.refused("pgp_num", "8");
+    assert!(!said.contains("reported"), "{said}");
+    assert!(!bench.keeps_homes());
+}
+
+#[test]
+fn the_kept_homes_of_a_pool_go_with_it() {
+    let mut bench = Bench::new("replicated_rule");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    assert!(bench.keeps_homes());
+    bench.cluster.ok(
+        bench.client,
+        r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"true"}"#,
+    );
+    let delete = r#"{"prefix":"osd pool delete","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#;
+    bench.cluster.ok(bench.client, delete);
+    assert!(!bench.keeps_homes());
 }
