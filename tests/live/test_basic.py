@@ -1,6 +1,7 @@
 """rados and ceph of every release, plain and as JSON, on a fresh cluster."""
 import hashlib
 import os
+import subprocess
 
 from harness import equal, expect, until
 
@@ -121,6 +122,24 @@ def test_a_value_that_ceph_refuses_is_refused_with_those_that_it_takes(t):
         path = os.path.join(cluster.dir, "osd.0.asok")
         refused = client.run("ceph", "daemon", path, "config", "set", "bluestore_compression_mode", "rubbish")
         expect("none, passive, aggressive, force" in refused.text, f"ceph daemon: {refused.text}")
+
+
+def test_an_option_that_is_read_at_a_start_alone_is_refused_and_set_by_a_start(t):
+    cluster = t.cluster("--osds", "1")
+    path = os.path.join(cluster.dir, "osd.0.asok")
+    for client in t.clients(cluster):
+        for command in [("config", "set", "osd"), ("tell", "osd.0", "config", "set"), ("tell", "mon.a", "config", "set")]:
+            refused = client.ceph(*command, "osd_debug_no_boot", "0", code=22).words
+            expect("`loligo up --set osd_debug_no_boot=0`" in refused, f"{command}: {refused}")
+        refused = client.ceph("tell", "osd.0", "injectargs", "--ms_connections_max=100", code=22).words
+        expect("`loligo up --set ms_connections_max=100`" in refused, refused)
+        refused = client.run("ceph", "daemon", path, "config", "set", "bdev_model", "ssd").text
+        expect("`loligo up --set bdev_model=ssd`" in refused, f"ceph daemon: {refused}")
+        equal(client.ceph("config", "dump").text.count("osd_debug_no_boot"), 0, "nothing is stored")
+    cluster.stop()
+    cluster.up("--set", "osd_debug_no_boot=0")
+    said = subprocess.run(cluster.argv("status", cluster.dir), capture_output=True, timeout=60, check=False).stdout
+    expect(b"held" in said, f"the start heeds it: {said!r}")
 
 
 def test_maps_are_what_stock_tools_accept(t):

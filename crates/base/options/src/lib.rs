@@ -20,7 +20,9 @@ pub use debug::{highest_log_level, is_log_level, parse_log_level};
 pub use inject::injected;
 pub use instead::instead;
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
-pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, opt, status};
+pub use table::{
+    AtStartOnly, OptionSpec, OptionStatus, all, check_settable, lookup, names, nearest, opt, status,
+};
 pub use typed::{Opt, OptionType};
 pub use values::{SetError, Values, canonical};
 

@@ -36,6 +36,8 @@ pub struct OptionSpec {
     pub status: OptionStatus,
     /// Whether a change takes effect while running.
     pub runtime: bool,
+    /// Whether only the command line of a start can give it: it is read before the monitor's store is, and never again.
+    pub at_start_only: bool,
     /// What it does, a sentence.
     pub about: &'static str,
 }
@@ -49,6 +51,7 @@ const fn spec(name: &'static str, kind: Kind, default: &'static str, about: &'st
         choices: &[],
         status: OptionStatus::Effective,
         runtime: false,
+        at_start_only: false,
         about,
     }
 }
@@ -83,6 +86,32 @@ impl OptionSpec {
     const fn runtime(mut self) -> Self {
         self.runtime = true;
         self
+    }
+    const fn at_start_only(mut self) -> Self {
+        self.at_start_only = true;
+        self
+    }
+}
+
+/// An option that a cluster which runs can't be given.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{name} is read only when the process opens its stores and sockets: stop the cluster, and give it to its start with \
+     `loligo up --set {name}={value}`"
+)]
+pub struct AtStartOnly {
+    name: String,
+    value: String,
+}
+
+/// Checks that a value which is given to a daemon that runs, or to the monitor to keep, can have an effect.
+///
+/// # Errors
+/// Only the command line of a start can give the option (normalized name).
+pub fn check_settable(name: &str, value: &str) -> Result<(), AtStartOnly> {
+    match lookup(name) {
+        Some(spec) if spec.at_start_only => Err(AtStartOnly { name: name.into(), value: value.into() }),
+        _ => Ok(()),
     }
 }
 
@@ -145,14 +174,16 @@ table! {
         "",
         "For tests: while a file of this name is in an OSD's directory, every operation of its disk fails with EIO.",
     )
-    .own();
+    .own()
+    .at_start_only();
     BDEV_DEBUG_VOLATILE_CACHE: bool = spec(
         "bdev_debug_volatile_cache",
         Bool,
         "false",
         "For tests of power loss: keep each write in the process until a flush of the device covers it.",
     )
-    .own();
+    .own()
+    .at_start_only();
     BDEV_DEBUG_VOLATILE_LEAK_SEED: u64 = spec(
         "bdev_debug_volatile_leak_seed",
         Int,
@@ -160,18 +191,20 @@ table! {
         "With bdev_debug_volatile_cache: seed of the random unflushed 4 KiB blocks that reach the file; 0 for none.",
     )
     .range(0.0, i64::MAX as f64)
-    .own();
+    .own()
+    .at_start_only();
     BDEV_ENABLE_DISCARD: bool = spec("bdev_enable_discard", Bool, "false", "Discard the blocks of a block device that the store has freed. Image files give freed space back in any case.").runtime();
-    BDEV_LOG_MODEL: str = spec("bdev_log_model", Text, "", "The same as bdev_model for the logs that `loligo up --log-device` puts on devices of their own. Without it these are as fast as they are.").own();
-    BDEV_LOG_MODEL_PARAMETERS: str = spec("bdev_log_model_parameters", Text, "", "With bdev_log_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
+    BDEV_LOG_MODEL: str = spec("bdev_log_model", Text, "", "The same as bdev_model for the logs that `loligo up --log-device` puts on devices of their own. Without it these are as fast as they are.").own().at_start_only();
+    BDEV_LOG_MODEL_PARAMETERS: str = spec("bdev_log_model_parameters", Text, "", "With bdev_log_model: parameters that differ from the model's data sheet, as a=b,c=d.").own().at_start_only();
     BDEV_MODEL: str = spec(
         "bdev_model",
         Text,
         "",
         "Slow each OSD's store down to a modelled device: disk-7200, ssd or raid0-of-N, each also with -write-back.",
     )
-    .own();
-    BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
+    .own()
+    .at_start_only();
+    BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: parameters that differ from the model's data sheet, as a=b,c=d.").own().at_start_only();
     BLUESTORE_COMPRESSION_ALGORITHM: str = spec(
         "bluestore_compression_algorithm",
         Text,
@@ -313,7 +346,7 @@ table! {
     MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0);
     MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0);
     MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);
-    MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "Maximum number of connections of the process.").range(16.0, 1e6).own();
+    MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "Maximum number of connections of the process.").range(16.0, 1e6).own().at_start_only();
     MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
     MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0);
     MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "Longest pause in seconds before an OSD is dialled again (see ms_initial_backoff).").range(0.001, 3600.0);
@@ -324,14 +357,16 @@ table! {
         "Unacknowledged bytes to another OSD from which nothing more is sent to it.",
     )
     .range(1e6, 1e12)
-    .own();
+    .own()
+    .at_start_only();
     MS_RECEIVE_UNFINISHED_BYTES_MAX: u64 = spec(
         "ms_receive_unfinished_bytes_max",
         Size,
         "8388608",
         "Bytes of partly received messages over all connections; above this the connections that stalled longest are ended.",
     )
-    .own();
+    .own()
+    .at_start_only();
     MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
     OSD_BEACON_REPORT_INTERVAL: f64 = spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0);
     OSD_CLASS_DEFAULT_LIST: str = spec(
@@ -378,7 +413,7 @@ table! {
         "For tests: share of the clients' operations that an injected delay precedes.",
     )
     .range(0.0, 1.0);
-    OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
+    OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own().at_start_only();
     OSD_DEEP_SCRUB_INTERVAL: f64 = spec("osd_deep_scrub_interval", Secs, "604800", "Seconds from one deep scrub of a placement group to the next.")
         .range(1.0, 1e9)
         .runtime();
@@ -585,7 +620,8 @@ table! {
         "Shards of a block store, fixed when it is made; 0 for one on each core that serves its OSD then.",
     )
     .range(0.0, 64.0)
-    .own();
+    .own()
+    .at_start_only();
     OSD_TARGET_PG_LOG_ENTRIES_PER_OSD: u64 = spec(
         "osd_target_pg_log_entries_per_osd",
         Int,
@@ -662,6 +698,20 @@ mod tests {
             let known = ceph::find(s.name).is_some();
             assert_eq!(known, s.status == OptionStatus::Effective, "{}", s.name);
         }
+    }
+
+    #[test]
+    fn what_only_a_start_can_give_is_our_own_and_says_so() {
+        let only: Vec<_> = TABLE.iter().filter(|s| s.at_start_only).collect();
+        assert_eq!(only.len(), 12);
+        for s in only {
+            // What Ceph's scripts set is stored in any case.
+            assert!(s.status == OptionStatus::Own && !s.runtime, "{}", s.name);
+            let refused = check_settable(s.name, "1").unwrap_err().to_string();
+            assert!(refused.contains(&format!("`loligo up --set {}=1`", s.name)), "{refused}");
+        }
+        assert_eq!(check_settable("osd_max_object_size", "1"), Ok(()));
+        assert_eq!(check_settable("no_such_option", "1"), Ok(()));
     }
 
     #[test]

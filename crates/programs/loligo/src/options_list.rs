@@ -41,7 +41,11 @@ fn explain(name: &str) -> ExitCode {
                 [] => String::new(),
                 choices => format!(", one of {}", choices.join(", ")),
             };
-            let when = if spec.runtime { "at once" } else { "at the next start" };
+            let when = match (spec.runtime, spec.at_start_only) {
+                (true, _) => "at once",
+                (false, true) => "only by `loligo up --set`",
+                (false, false) => "at the next start",
+            };
             format!(
                 "{} ({}{range}{choices}; default {}; takes effect {when}): {}",
                 name,

@@ -149,6 +149,7 @@ fn unknown(errno: Errno, name: &str) -> Failure {
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = section(&call.args.required("who")?)?;
     let (name, value) = (option_name(&call.args.required("name")?), call.args.required("value")?);
+    options::check_settable(&name, &value).map_err(|why| Failure::Errno(Errno::EINVAL, why.to_string()))?;
     let value = match option_facts::facts(&name) {
         Some(_) => options::canonical(&name, &value).map_err(|why| {
             Failure::Errno(Errno::EINVAL, format!("'{value}' is not a value for {name}: {why}"))

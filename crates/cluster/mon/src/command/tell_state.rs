@@ -98,6 +98,8 @@ fn override_options(mon: &mut Mon, call: &Call<'_>, given: Vec<(String, String)>
         }
         let bad = |error: options::SetError| Failure::Errno(Errno::EINVAL, error.to_string());
         Values::new().set(name, value).map_err(bad)?;
+        options::check_settable(name, value)
+            .map_err(|error| Failure::Errno(Errno::EINVAL, error.to_string()))?;
     }
     let done = given.iter().map(|(name, value)| {
         let fixed = options::lookup(name).is_some_and(|spec| !spec.runtime);

@@ -147,3 +147,27 @@ fn a_monitor_tells_what_it_goes_by() {
     let described = cluster.tell(client, r#"{"prefix":"get_command_descriptions"}"#).2;
     assert_eq!(described.matches(r#""sig":["config","get""#).count(), 1);
 }
+
+#[test]
+fn what_is_read_at_a_start_alone_is_refused_with_the_way_to_give_it() {
+    let (mut cluster, client) = up(1, &[]);
+    for (name, value) in [("bdev_model", "ssd"), ("ms connections max", "100"), ("osd_store_shards", "2")] {
+        let (code, said) = set(&mut cluster, client, name, value);
+        let given = format!("`loligo up --set {}={value}`", name.replace(' ', "_"));
+        assert!(code == -22 && said.contains(&given), "{name}: {code} {said}");
+        for told in [
+            format!(r#"{{"prefix":"config set","var":"{name}","val":["{value}"]}}"#),
+            format!(
+                r#"{{"prefix":"injectargs","injected_args":["--{}","{value}"]}}"#,
+                name.replace(' ', "-")
+            ),
+        ] {
+            let (code, said, _) = cluster.tell(client, &told);
+            assert!(code == -22 && said.contains(&given), "{told}: {code} {said}");
+        }
+    }
+    assert!(!cluster.disk.keys().any(|key| key.service == "config"));
+    // What an earlier version has stored can go.
+    let remove = r#"{"prefix":"config rm","who":"osd","name":"bdev_model"}"#;
+    assert_eq!(cluster.run(client, remove).0, 0);
+}

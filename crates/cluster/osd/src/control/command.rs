@@ -307,6 +307,7 @@ impl Control {
                 return Err(not_effective(name));
             }
             Values::new().set(name, value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
+            options::check_settable(name, value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
         }
         self.overrides.extend(given.iter().cloned());
         self.merge_options(out);

@@ -285,6 +285,20 @@ fn options_are_injected_all_or_none() {
 }
 
 #[test]
+fn what_is_read_at_a_start_alone_is_refused_with_the_way_to_give_it() {
+    let mut w = with_pool();
+    for command in [
+        json!({ "prefix": "config set", "var": "osd-store-shards", "val": "2" }),
+        json!({ "prefix": "injectargs", "injected_args": "--osd_op_history_size 9 --osd_store_shards 2" }),
+    ] {
+        let (errno, why) = refused(&mut w, command);
+        assert!(errno == Errno::EINVAL && why.contains("`loligo up --set osd_store_shards=2`"), "{why}");
+    }
+    let told = w.command(json!({ "prefix": "config get", "var": "osd_op_history_size" })).unwrap();
+    assert_ne!(told["osd_op_history_size"], "9", "none of them");
+}
+
+#[test]
 fn what_is_not_a_command_is_refused_with_what_is_near() {
     let mut w = with_pool();
     let (errno, why) = refused(&mut w, json!({ "prefix": "dump_historic_op" }));
