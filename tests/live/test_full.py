@@ -1,4 +1,6 @@
 """A store that fills up: clients are held back and told, nothing breaks, and deleting makes room again."""
+import contextlib
+import itertools
 import os
 import subprocess
 import time
@@ -264,3 +266,76 @@ def test_osds_of_one_file_system_count_its_space_once(t):
     stats = until(lambda: (s := client.ceph_json("df")["stats"])["total_bytes"] and s, "space in ceph df")
     expect(200 << 20 < stats["total_bytes"] < 420 << 20, f"three OSDs on 400 MiB: {stats}")
     equal(checks(client), {}, "an empty cluster is not full")
+
+
+def fill_with_others_data(path):
+    """Other programs take every byte of the file system."""
+    with open(path, "wb", buffering=0) as f:
+        for step in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(bytes(step))
+        os.fsync(f.fileno())
+
+
+def small_ext4(t, name, size):
+    """A small ext4, without blocks kept for root, which ends with the test."""
+    image, below = t.path(f"{name}.image"), t.path(name)
+    with open(image, "wb") as f:
+        f.truncate(size)
+    os.mkdir(below)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", image, below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    return below
+
+
+def test_a_disk_that_others_fill_ends_the_process_with_its_reason_and_no_loss(t):
+    for of in small_ext4, lambda t, name, _: file_system(t, name, "200m"):
+        process_on_a_full_disk(t, of(t, f"below{t.clusters}", 200 << 20))
+
+
+def process_on_a_full_disk(t, below):
+    cluster = t.cluster("--osds", "1", "--osd-size", "64MiB", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    data = os.urandom(1 << 20)
+    path = t.path("data")
+    with open(path, "wb") as f:
+        f.write(data)
+    for i in range(8):
+        client.rados("-p", POOL, "put", f"o{i}", path)
+    others = os.path.join(below, "others")
+    fill_with_others_data(others)
+    # A change of the monitor's, and another where its file had room for that one.
+    number = itertools.count()
+
+    def has_ended():
+        if cluster.pid() is None:
+            return True
+        change = client.start("ceph", "config-key", "set", f"k{next(number)}", "x" * 10000)
+        t.cleanups.append(change.kill)
+        until(lambda: change.poll() is not None or cluster.pid() is None, "a change, or the process's end")
+        return False
+
+    until(has_ended, "the process ends")
+
+    def status():
+        done = subprocess.run(cluster.argv("status", cluster.dir), capture_output=True, text=True, timeout=BOUND)
+        equal(done.returncode, 3, "status")
+        return done.stdout
+
+    said = status()
+    expect("not running" in said and "last failure: " in said, f"status: {said!r}")
+    expect("the monitor's state can't be written: its file system is full" in said, f"status: {said!r}")
+    foreground = subprocess.run(cluster.argv("up", "--dir", cluster.dir), capture_output=True, text=True, timeout=BOUND)
+    for refused in cluster.up(code=1).words, foreground.stderr:
+        expect("no space in " in refused and "make room on its file system" in refused, f"up on a full disk: {refused!r}")
+    equal(status(), said, "the reason stays until a start succeeds")
+    os.remove(others)
+    cluster.up()
+    expect("Note: the process before this one failed: " in cluster.said, cluster.said)
+    for i in range(8):
+        same(client, t, f"o{i}", data)
+    cluster.stop()
+    expect("last failure" not in status(), "a failure of long ago is no news")

@@ -9,7 +9,9 @@ pub fn end_the_process() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
         before(panic);
-        tracing::error!("{}", words(panic));
+        let words = words(panic);
+        tracing::error!("{words}");
+        host::say_last(&words);
         std::process::abort();
     }));
 }

@@ -35,16 +35,21 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let pid = host::holder(&args.dir);
     let answer = if pid.is_some() { ask::status(&args.dir) } else { Value::Null };
+    // The last end of a process that runs is no news.
+    let failure = if pid.is_none() { host::last_failure(&args.dir) } else { None };
     let report = json!({
         "dir": args.dir.to_string_lossy(), "running": pid.is_some(), "pid": pid, "fsid": description.fsid,
         "store": description.store.as_str(), "osds": description.osds, "mon_addr": description.mon_addr,
-        "cluster": answer,
+        "cluster": answer, "last_failure": failure,
     });
     if args.format == "json" {
         output::line(format_args!("{report:#}"));
     } else {
         match pid {
-            None => output::line(format_args!("{}: not running", args.dir.display())),
+            None => {
+                output::line(format_args!("{}: not running", args.dir.display()));
+                failure.iter().for_each(|why| output::line(format_args!("last failure: {why}")));
+            }
             Some(pid) => output::line(format_args!(
                 "{}: running (process {pid}), monitor {}, {} of {} OSDs up, {}",
                 args.dir.display(),

@@ -240,6 +240,9 @@ fn announce(cluster: &Cluster, took: Duration) {
             info.open_files.limit, info.open_files.needed
         );
     }
+    if let Some(failure) = &info.last_failure {
+        text += &format!("Note: the process before this one failed: {failure}\n");
+    }
     if let Some(addr) = info.metrics {
         text += &format!("Prometheus:   http://{addr}/metrics\n");
     }

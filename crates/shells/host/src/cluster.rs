@@ -19,6 +19,7 @@ use crate::core::Shared;
 use crate::core_main::{CoreCommand, CorePlan, core_main};
 use crate::delay::DispatchDelay;
 use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
+use crate::last_words::{self, LastWords};
 use crate::open_files::{self, OpenFiles};
 use crate::osd_control::WaitingRequest;
 use crate::osds::{OsdState, OsdStates, OsdTable};
@@ -99,6 +100,8 @@ pub struct ClusterInfo {
     pub memory_target: u64,
     /// At the first start, where the stores may grow to more bytes than their file system has free: both.
     pub promised_too_much: Option<(u64, u64)>,
+    /// When and why the process that served it before ended, if that was a failure.
+    pub last_failure: Option<String>,
     pub open_files: OpenFiles,
 }
 
@@ -113,6 +116,8 @@ pub struct Cluster {
     reports: Receiver<CoreReport>,
     // Its lock is held until the end.
     pub(crate) dir: ClusterDir,
+    /// `None` where it can't be made.
+    last_words: Option<LastWords>,
     /// Whether this is the cluster's first start.
     is_new: bool,
     /// Whether it serves: every OSD took part once, or failed.
@@ -126,6 +131,7 @@ struct Started {
     threads: Threads,
     reports: Receiver<CoreReport>,
     metrics: Option<SocketAddr>,
+    last_words: Option<LastWords>,
 }
 
 impl Cluster {
@@ -147,9 +153,10 @@ impl Cluster {
         let memory_target = values.get(opt::OSD_MEMORY_TARGET);
         // Taken before the ports: a second start on the same directory reports that, not a port in use.
         let dir = ClusterDir::lock(&request.dir)?;
+        let last_failure = last_words::last_failure(dir.path());
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
-            Ok(Started { osds, planner, threads, reports, metrics }) => {
+            Ok(Started { osds, planner, threads, reports, metrics, last_words }) => {
                 let info = ClusterInfo {
                     dir: dir.path().to_owned(),
                     mon_addr: description.mon_addr,
@@ -159,6 +166,7 @@ impl Cluster {
                     metrics,
                     memory_target,
                     promised_too_much,
+                    last_failure,
                     open_files,
                 };
                 Ok(Self {
@@ -169,6 +177,7 @@ impl Cluster {
                     threads,
                     reports,
                     dir,
+                    last_words,
                     is_new,
                     is_ready: false,
                 })
@@ -195,6 +204,9 @@ impl Cluster {
         log::log_to(dir.path())?;
         if let Some(pid) = dir.killed_before() {
             tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());
+        }
+        if let Some(failure) = last_words::last_failure(dir.path()) {
+            tracing::warn!("the last process that served it failed: {failure}");
         }
         let (reports, receiver) = channel();
         let states = OsdStates::default();
@@ -224,6 +236,10 @@ impl Cluster {
         description.starts += 1;
         let planner = OsdPlanner::new(request, values, description, dir.path())?;
         let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now())?;
+        // Without it `loligo status` knows less; it is no reason not to serve.
+        let last_words = LastWords::reserve(dir.path())
+            .inspect_err(|error| tracing::warn!("{}/{}: {error}", dir.path().display(), last_words::NAME))
+            .ok();
         dir.write_client_files(description)?;
         dir.write_description(description)?;
         let mut osds = OsdTable::new(states);
@@ -239,7 +255,7 @@ impl Cluster {
         for (osd, reason) in planned.failed {
             note_failure(&threads, osd, &reason);
         }
-        Ok(Started { osds, planner, threads, reports: receiver, metrics })
+        Ok(Started { osds, planner, threads, reports: receiver, metrics, last_words })
     }
 
     /// What `loligo up` prints.
@@ -255,8 +271,10 @@ impl Cluster {
     pub fn ready(mut self, timeout: Duration) -> Result<Self, HostError> {
         let Err(error) = self.wait_ready(timeout) else {
             self.is_ready = true;
+            self.last_words.iter().for_each(LastWords::clear);
             return Ok(self);
         };
+        self.last_words.iter().for_each(|words| words.say(&error.to_string()));
         self.quit();
         match self.is_new {
             true => self.dir.undo(matches!(error, HostError::NotReady { .. })),
@@ -343,7 +361,10 @@ impl Cluster {
             }
             CoreReport::Ended(osd) => self.osds.core_ended(osd),
             CoreReport::Asked(request, reply) => self.on_request(request, reply),
-            CoreReport::Failed(reason) => return Some(HostError::Failed(reason)),
+            CoreReport::Failed(reason) => {
+                self.last_words.iter().for_each(|words| words.say(&reason));
+                return Some(HostError::Failed(reason));
+            }
         }
         self.answer_requests();
         None

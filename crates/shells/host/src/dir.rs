@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use blockfile::NewStore;
@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use types::{Fsid, OsdId};
 
-use crate::HostError;
+use crate::{HostError, last_words};
 
 /// The layout of a directory that this program reads and writes. From 2 on every layout opens for ever: a newer one
 /// comes with the code that reads the older, and a directory of each is kept in tests/formats.
@@ -209,7 +209,9 @@ fn inspect_empty(path: &Path) -> Result<DirState, HostError> {
         Err(error) => Err(HostError::Io { path: path.into(), error }),
         // What a start that failed half-way may leave is ours to remake; anything else is not.
         Ok(entries) => {
-            let strange = entries.flatten().any(|e| !matches!(e.file_name().to_str(), Some("lock" | "log")));
+            let strange = entries
+                .flatten()
+                .any(|e| !matches!(e.file_name().to_str(), Some("lock" | "log" | last_words::NAME)));
             match strange {
                 true => Err(part_of_cluster(path).unwrap_or_else(|| HostError::NotACluster(path.into()))),
                 false => Ok(DirState::Empty),
@@ -250,8 +252,7 @@ impl ClusterDir {
         let mut before = String::new();
         // An unreadable number is no reason not to start.
         let _ = lock.read_to_string(&mut before);
-        lock.set_len(0).and_then(|()| lock.rewind()).map_err(HostError::io(&name))?;
-        write!(lock, "{}", std::process::id()).map_err(HostError::io(&name))?;
+        write_lock(&lock, &std::process::id().to_string()).map_err(HostError::io(&name))?;
         Ok(Self { path, lock, made_here, killed_before: before.trim().parse().ok() })
     }
 
@@ -263,7 +264,7 @@ impl ClusterDir {
     /// Notes that the process ends cleanly.
     pub fn ended(&self) {
         // Only a line of the next start's log depends on it.
-        let _ = self.lock.set_len(0);
+        let _ = write_lock(&self.lock, "");
     }
 
     /// Where it is, absolute.
@@ -275,7 +276,7 @@ impl ClusterDir {
     /// `keep_log` leaves the log, for what it says of the failure; the next start takes the directory for empty.
     pub fn undo(self, keep_log: bool) {
         self.clear();
-        for name in ["cluster.json", "cluster.json.new", "lock"] {
+        for name in ["cluster.json", "cluster.json.new", "lock", last_words::NAME] {
             let _ = fs::remove_file(self.path.join(name));
         }
         if keep_log {
@@ -386,6 +387,15 @@ impl ClusterDir {
     }
 }
 
+/// Bytes of the file `lock`.
+const LOCK_BYTES: usize = 16;
+
+/// Writes whom a lock names, in place: a file system that is full takes that.
+fn write_lock(lock: &File, text: &str) -> io::Result<()> {
+    lock.write_all_at(format!("{text:<LOCK_BYTES$}").as_bytes(), 0)?;
+    lock.set_len(LOCK_BYTES as u64)
+}
+
 /// Bytes of the file system that holds `path`, and those free.
 pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
     let stat = rustix::fs::statvfs(path).map_err(|e| HostError::Io { path: path.into(), error: e.into() })?;
@@ -477,6 +487,12 @@ mod tests {
         dir.ended();
         drop(dir);
         assert_eq!(ClusterDir::lock(&path).unwrap().killed_before(), None);
+        // As earlier versions left it, and whatever is longer.
+        for before in ["", "12345678", "1234567890123456789012345678901234567890"] {
+            fs::write(path.join("lock"), before).unwrap();
+            let dir = ClusterDir::lock(&path).unwrap();
+            assert_eq!((dir.killed_before(), holder(&path)), (before.parse().ok(), Some(std::process::id())));
+        }
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub enum HostError {
     InsecureBind(IpAddr),
     /// The disk has no room.
     #[error(
-        "no space in {dir}: {} are free, a cluster needs {} to start",
+        "no space in {dir}: {} are free, a cluster needs {} to start; make room on its file system (delete other files there, or make \
+         it larger), then start it again",
         format_bytes(*.available),
         format_bytes(*.needed)
     )]
@@ -144,6 +145,11 @@ pub enum HostError {
         /// Bytes needed.
         needed: u64,
     },
+    /// What is to be written is on a file system without space.
+    #[error(
+        "{0} can't be written, for its file system is full: make room there (delete other files, or make it larger), then try again"
+    )]
+    DiskFull(PathBuf),
     /// What is to be written is on a file system that is mounted read-only.
     #[error(
         "{0} can't be written, for its file system is mounted read-only: mount it read-write (`mount -o remount,rw`), or use a copy; \
@@ -225,6 +231,7 @@ impl HostError {
         let path = path.into();
         move |error| match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path),
             _ => Self::Io { path, error },
         }
     }

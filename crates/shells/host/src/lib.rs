@@ -12,6 +12,7 @@ mod core_main;
 mod delay;
 mod dir;
 mod error;
+mod last_words;
 mod link;
 mod log;
 mod machine;
@@ -37,6 +38,7 @@ pub use dir::{
     ClusterDir, Description, DirState, StoreKind, UNFINISHED_CONVERSION, disk_space, holder, inspect,
 };
 pub use error::HostError;
+pub use last_words::{last_failure, say_last};
 pub use log::{log_writer, on_log_level, reopen_log};
 pub use memory::on_memory_bound;
 pub use open_files::OpenFiles;

@@ -151,6 +151,8 @@ fn is_usable(plan: &MonPlan, values: &Values, clock: &Clock) -> Result<bool, Hos
         Ok(_) => Ok(true),
         // Another cluster's, which runs.
         Err(in_use @ HostError::FileInUse(_)) => Err(in_use),
+        // It may be usable when there is space.
+        Err(full @ HostError::DiskFull(_)) => Err(full),
         Err(_) => Ok(false),
     }
 }
