@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -317,3 +318,29 @@ def test_a_cluster_in_memory_starts_empty_and_says_so(t):
         client.ceph("osd", "pool", "create", "passing", "8")
         client.rados("-p", "passing", "put", "x", "/etc/hostname")
         cluster.stop()
+
+
+def test_a_directory_of_any_name_is_found_by_stock_clients(t):
+    """As `up` says it: the name may be one that ceph.conf, or the variable that leads to it, can't say."""
+    for name in ("é", "a b", "a;b", "a#b", "a,b", "a=b", "$name", "it's \"q\"", "back\\slash", "line\nfeed"):
+        cluster = t.cluster("--osds", "1", "--store", "mem", directory=os.path.join(t.path("of any name"), name))
+        told = re.search(r"To reach it:  (.*)\nTo try:", cluster.said, re.DOTALL)[1]
+        env = {name: value for name, value in os.environ.items() if name != "CEPH_CONF"}
+        for client in "ceph -s", "rados lspools":
+            done = subprocess.run(["sh", "-c", f"{told}; exec {client}"], capture_output=True, env=env, timeout=BOUND)
+            equal((done.returncode, done.stderr), (0, b""), f"{name!r}: {client}, reached by {told!r}")
+        stop = re.search(r"\(stop: loligo (stop .*)\)", cluster.said, re.DOTALL)[1]
+        subprocess.run(["sh", "-c", f"exec \"$0\" {stop}", cluster.loligo], check=True, capture_output=True, timeout=BOUND)
+        equal(cluster.pid(), None, f"{name!r}: stopped as it is said")
+
+
+def test_a_directory_with_a_long_name_serves_all_commands(t):
+    """Its sockets' paths are longer than an address holds."""
+    cluster = t.cluster("--osds", "2", "--store", "simple", directory=os.path.join(t.path("d" * 120), "e" * 120))
+    expect("2 of 2 OSDs up" in subprocess.run(cluster.argv("status", cluster.dir), capture_output=True, check=True,
+                                              text=True, timeout=BOUND).stdout, "status")
+    for command in "stop", "start":
+        subprocess.run(cluster.argv(command, cluster.dir, "--osd", "1"), check=True, capture_output=True, timeout=BOUND)
+    version = subprocess.run(["ceph", "daemon", "./osd.1.asok", "version"], cwd=cluster.dir, capture_output=True,
+                             check=True, timeout=BOUND).stdout
+    expect(b"version" in version, version)

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use runtime::SocketPath;
 use serde_json::{Value, json};
 
 /// Why there is no answer.
@@ -31,7 +32,7 @@ pub fn ask(dir: &Path, mut request: Value, timeout: Duration) -> Result<Value, A
 }
 
 fn talk(dir: &Path, request: &Value, timeout: Duration) -> io::Result<String> {
-    let mut stream = UnixStream::connect(dir.join("loligo.sock"))?;
+    let mut stream = UnixStream::connect(SocketPath::of(&dir.join("loligo.sock"))?.as_path())?;
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut text = String::new();

@@ -215,13 +215,15 @@ fn announce(cluster: &Cluster, took: Duration) {
     };
     let text = format!(
         "Up in {:.2} s: monitor {}, {} OSD{} (store {kept}), fsid {}\n\
-         To reach it:  export CEPH_CONF={dir}/ceph.conf\n\
-         To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {dir})\n",
+         To reach it:  {}\n\
+         To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {})\n",
         took.as_secs_f64(),
         info.mon_addr,
         info.osds,
         if info.osds == 1 { "" } else { "s" },
         info.fsid,
+        host::pointing_command(&info.dir),
+        host::shell_word(&info.dir),
     );
     let note = info.promised_too_much.map(|(promised, free)| {
         format!(

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use node::{AdminAnswer, NodeEvent};
 use osd::OsdEvent;
+use runtime::SocketPath;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
@@ -58,7 +59,7 @@ impl Core {
     pub(crate) fn serve_admin_socket(self: &Rc<Self>, osd: OsdId, path: PathBuf) {
         // What a killed process left.
         remove(&path);
-        let listener = match UnixListener::bind(&path) {
+        let listener = match SocketPath::of(&path).and_then(|at| UnixListener::bind(at.as_path())) {
             Ok(listener) => listener,
             Err(error) => {
                 return tracing::warn!("osd.{osd}: no admin socket {}: {error}", path.display());

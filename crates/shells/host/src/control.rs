@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use runtime::SocketPath;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -72,7 +73,7 @@ enum Request {
 pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
     // What a killed process left.
     let _ = std::fs::remove_file(&path);
-    let listener = match UnixListener::bind(&path) {
+    let listener = match SocketPath::of(&path).and_then(|at| UnixListener::bind(at.as_path())) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!("{}: {error}; `loligo status` will know less", path.display()),
     };

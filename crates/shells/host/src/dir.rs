@@ -352,29 +352,8 @@ impl ClusterDir {
         self.replace("cluster.json", &text)
     }
 
-    /// Writes ceph.conf and the keyring.
-    pub fn write_client_files(&self, description: &Description) -> Result<(), HostError> {
-        let conf = format!(
-            "# Written by loligo at every start; what you add is lost.\n\
-             [global]\n\
-             fsid = {fsid}\n\
-             mon_host = [v2:{mon}/0]\n\
-             auth_cluster_required = none\n\
-             auth_service_required = none\n\
-             auth_client_required = none\n\
-             keyring = {dir}/keyring\n",
-            fsid = description.fsid,
-            mon = description.mon_addr,
-            dir = self.path.display(),
-        );
-        self.replace("ceph.conf", &conf)?;
-        // No secret: with authentication 'none' the name alone counts.
-        let keyring = "[client.admin]\n\tcaps mds = \"allow *\"\n\tcaps mgr = \"allow *\"\n\
-                       \tcaps mon = \"allow *\"\n\tcaps osd = \"allow *\"\n";
-        self.replace("keyring", keyring)
-    }
-
-    fn replace(&self, name: &str, text: &str) -> Result<(), HostError> {
+    /// Writes a file, durably, in place of the one before.
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), HostError> {
         let (new, at) = (self.path.join(format!("{name}.new")), self.path.join(name));
         let write = || {
             let mut file = File::create(&new)?;

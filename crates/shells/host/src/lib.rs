@@ -5,6 +5,7 @@
 
 mod admin_socket;
 mod aside;
+mod client_files;
 mod cluster;
 mod control;
 mod core;
@@ -31,6 +32,7 @@ mod rebuild;
 mod replace;
 mod store_events;
 
+pub use client_files::{pointing_command, shell_word};
 pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};
 pub use control::CONTROL_VERSION;

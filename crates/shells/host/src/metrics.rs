@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mon::metrics::MetricsText;
+use runtime::SocketPath;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -146,7 +147,7 @@ async fn all_metrics(core: &Core, dir: PathBuf) -> String {
 /// What an OSD's admin socket answers; `None` where the OSD stops, or is too slow.
 async fn ask_socket(path: PathBuf, prefix: &str) -> Option<Value> {
     let ask = async {
-        let mut stream = UnixStream::connect(&path).await?;
+        let mut stream = UnixStream::connect(SocketPath::of(&path)?.as_path()).await?;
         stream.write_all(format!("{{\"prefix\":\"{prefix}\"}}\0").as_bytes()).await?;
         let len = stream.read_u32().await?;
         if len > OSD_ANSWER_MAX {

@@ -4,9 +4,11 @@
 mod clock;
 mod listen;
 mod machine;
+mod socket_path;
 mod threads;
 
 pub use clock::Clock;
 pub use listen::{bind, raise_file_limit, unpaced};
 pub use machine::{load, utc_offset};
+pub use socket_path::SocketPath;
 pub use threads::spawn_core;
