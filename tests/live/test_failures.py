@@ -739,3 +739,45 @@ def test_a_failed_pg_holds_its_clients_back_and_costs_no_other(t):
 
 # It knows where redb has a PG.
 test_a_failed_pg_holds_its_clients_back_and_costs_no_other.default_store_only = True
+
+
+def test_a_store_of_an_older_backup_does_not_serve_unless_it_is_asked_for(t):
+    cluster = t.cluster("--osds", "2", "--osd-size", "64MiB")
+    client = t.client(cluster)
+    names = filled(client)
+    cluster.stop()
+    now, backup = os.path.join(cluster.dir, "osd.1"), t.path("backup")
+    subprocess.run(["cp", "-a", "--sparse=always", now, backup], check=True)
+    cluster.up()
+    # Acknowledged, and not in the backup.
+    client.rados("-p", "p", "put", names[1][1], "/etc/hostname")
+    cluster.stop()
+    os.rename(now, t.path("newer"))
+    os.rename(backup, now)
+
+    def is_refused(said):
+        expect("Note: osd.1 failed" in said and "its store is older than what it has acknowledged" in said, said)
+        expect("--set osd_allow_older_store=true" in said, said)
+        reason = status(cluster)["osds"]["1"]["reason"]
+        expect("older than what it has acknowledged" in reason, reason)
+        equal(osds_up(client), {0}, "OSDs that are up")
+
+    # Also at a second start: what it was told by the first has not made it newer.
+    for _ in range(2):
+        cluster.up()
+        is_refused(cluster.said)
+        cluster.stop()
+    os.rename(now, backup)
+    os.rename(t.path("newer"), now)
+    cluster.up()
+    client.rados("-p", "p", "get", names[1][1], t.path("got"))
+    cluster.stop()
+    os.rename(now, t.path("newer"))
+    os.rename(backup, now)
+    cluster.up("--set", "osd_allow_older_store=true")
+    equal(osds_up(client), {0, 1}, "OSDs that are up")
+    client.rados("-p", "p", "get", names[1][0], t.path("got"))
+    client.rados("-p", "p", "get", names[1][1], t.path("got"), code=1)
+    cluster.stop()
+    cluster.up()
+    equal(osds_up(client), {0, 1}, "once accepted it is the OSD's store")

@@ -85,6 +85,9 @@ impl Control {
     pub(crate) fn preboot(&mut self, now: UTime, out: &mut Out) {
         // Before the monitor has said which maps there are, or when the OSD boots already, there is nothing to do.
         let (OsdPhase::Preboot, Some(theirs)) = (self.state, self.mon_maps) else { return };
+        if !self.knows_store_age(theirs.newest, out) {
+            return;
+        }
         let have = u64::from(self.history.epoch().0);
         let next = u64::from(self.history.newest().0) + 1;
         // From the first one that the monitor still has; it then begins with a full map.

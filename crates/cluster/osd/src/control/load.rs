@@ -12,6 +12,7 @@ use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Tran
 use types::{Epoch, UTime};
 
 use super::map_reader::FoundMap;
+use super::store_age::StoreAge;
 use super::superblock::{inc_map_object, read_meta, store_superblock, superblock_objects, superblock_of};
 use super::{Control, MapPurpose, OwnIo};
 use crate::parts::Out;
@@ -213,6 +214,7 @@ impl Control {
         self.read_old_increments(out);
         self.ask_space(out);
         self.publish_map(out);
+        self.store_age = StoreAge::of(&self.superblock, pgs);
         self.start_boot(now, out);
         if self.mon.is_ready() {
             // A map was fetched in this session, which was told nothing else yet.

@@ -10,6 +10,7 @@ use types::{Epoch, UTime};
 
 use super::map_history::{MapError, MapUpdate, trim};
 use super::map_reader::{MapRead, MapReader};
+use super::store_age::StoreAge;
 use super::superblock::{inc_map_object, read_meta, store_superblock, trim_lower_bound};
 use super::{Control, MapPurpose, OwnIo};
 use crate::parts::Out;
@@ -17,9 +18,12 @@ use crate::{LogLevel, OsdPhase};
 
 impl Control {
     /// Maps came, from the monitor or another OSD.
-    pub(crate) fn handle_osd_map(&mut self, message: &messages::OsdMap, out: &mut Out) {
+    pub(crate) fn handle_osd_map(&mut self, now: UTime, message: &messages::OsdMap, out: &mut Out) {
         if self.loading.is_some() || self.state == OsdPhase::Initializing {
             return;
+        }
+        if let StoreAge::Unknown { newest } = self.store_age {
+            return self.on_map_of_age(now, newest, message, out);
         }
         if self.epochs_behind() > self.epochs_behind_max() {
             // The message is dropped, as the maps would be held decoded until the PGs have gone through those before.

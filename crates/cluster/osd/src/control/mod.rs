@@ -24,6 +24,7 @@ mod purged;
 mod report;
 mod scrub_times;
 mod scrubs;
+mod store_age;
 pub(crate) mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,6 +53,7 @@ use pg_table::PgTable;
 use purged::PurgedSnaps;
 use report::OsdReport;
 use scrubs::Scrubs;
+use store_age::StoreAge;
 use superblock::new_superblock;
 
 /// The store shard of the control part's records.
@@ -126,6 +128,7 @@ pub(crate) struct Control {
     /// The map that the step under way waits for.
     fetching: Option<Fetch>,
     superblock: OsdSuperblock,
+    store_age: StoreAge,
     history: MapHistory,
     /// Commits of maps under way.
     map_commits: usize,
@@ -197,6 +200,7 @@ impl Control {
             loading: None,
             fetching: None,
             superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
+            store_age: StoreAge::Fine,
             history: MapHistory::new(config.options.get(opt::OSD_MAP_CACHE_SIZE) as usize),
             map_commits: 0,
             maps_refused: false,

@@ -38,7 +38,7 @@ impl Control {
         match message {
             Message::OsdMap(m) => match self.fetching.take() {
                 Some(fetch) => self.on_fetched(now, fetch, &m, out),
-                None => self.handle_osd_map(&m, out),
+                None => self.handle_osd_map(now, &m, out),
             },
             Message::OsdPgCreate2(m) => self.handle_pg_create(&m, out),
             Message::OsdMarkMeDown(_) if self.state == OsdPhase::Stopping => self.finish_stop(out),
@@ -76,7 +76,7 @@ impl Control {
             Message::OsdPing(ping) => self.handle_ping(now, peer, &ping, out),
             Message::Command(command) => self.handle_command(now, peer, &command, out),
             Message::OsdMap(m) if matches!(kind, EntityType::Osd | EntityType::Mon) => {
-                self.handle_osd_map(&m, out);
+                self.handle_osd_map(now, &m, out);
             }
             Message::OsdScrub2(m) if matches!(kind, EntityType::Mgr | EntityType::Mon) => {
                 self.on_scrub_message(now, &m, out);

@@ -607,3 +607,69 @@ fn an_osd_that_stops_or_fails_does_so_on_all_its_cores() {
     let unheard = handle(&mut gate, OsdEvent::Message { session, message: command(), bytes: 1000 });
     assert!(unheard.is_empty(), "{unheard:?}");
 }
+
+#[test]
+fn a_store_that_is_older_than_what_the_osd_acknowledged_does_not_serve() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    let stored = w.mon.epoch();
+    // The OSD has served on, with a store that is gone. One message has some of these maps.
+    (0..100).for_each(|_| w.mon.change(|_, _| {}));
+    let served = Epoch(w.mon.epoch());
+    w.mon.change(|_, inc| {
+        inc.new_up_thru.insert(ME, served);
+    });
+    w.mon.chunk = 10;
+    // What the first start was told has not made it newer.
+    for _ in 0..2 {
+        w.failed = None;
+        w.restart();
+        let why = w.failed.clone().unwrap_or_default();
+        assert!(why.contains(&format!("it has OSD map {stored}, and served with map {served}")), "{why}");
+        assert!(why.contains("--set osd_allow_older_store=true"), "{why}");
+    }
+    w.failed = None;
+    w.options.set("osd_allow_older_store", "true").unwrap();
+    w.restart();
+    assert_eq!((w.osd.state(), &w.failed), (OsdPhase::Active, &None), "{:#?}", w.log);
+    assert!(w.log.iter().any(|line| line.contains("osd_allow_older_store is set")), "{:#?}", w.log);
+    w.options.set("osd_allow_older_store", "false").unwrap();
+    w.restart();
+    assert_eq!((w.osd.state(), &w.failed), (OsdPhase::Active, &None), "once accepted it is the OSD's store");
+}
+
+#[test]
+fn a_store_is_not_older_for_what_the_osd_never_went_by() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    // It is shown up, and dies before it has that map.
+    let stored = Epoch(w.mon.epoch());
+    w.mon.change(|_, inc| {
+        inc.new_state.insert(ME, maps::OsdState::UP);
+    });
+    let up = addr(w.nonce);
+    w.mon.change(|_, inc| {
+        for ups in [
+            &mut inc.new_up_client,
+            &mut inc.new_up_cluster,
+            &mut inc.new_hb_back_up,
+            &mut inc.new_hb_front_up,
+        ] {
+            ups.insert(ME, up.into());
+        }
+    });
+    w.mon.change(|_, inc| {
+        inc.new_up_thru.insert(ME, stored);
+    });
+    w.restart();
+    assert_eq!((w.osd.state(), &w.failed), (OsdPhase::Active, &None), "{:#?}", w.log);
+    // An empty store takes the place of one that served.
+    let mut w = World::new();
+    (0..100).for_each(|_| w.mon.change(|_, _| {}));
+    let served = Epoch(w.mon.epoch());
+    w.mon.change(|_, inc| {
+        inc.new_up_thru.insert(ME, served);
+    });
+    w.start();
+    assert_eq!((w.osd.state(), &w.failed), (OsdPhase::Active, &None), "{:#?}", w.log);
+}
