@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import namespaces
+import wire
 from harness import BOUND, Failure, equal, expect, until
 
 # Written anew by whoever tries.
@@ -344,3 +345,34 @@ def test_a_directory_with_a_long_name_serves_all_commands(t):
     version = subprocess.run(["ceph", "daemon", "./osd.1.asok", "version"], cwd=cluster.dir, capture_output=True,
                              check=True, timeout=BOUND).stdout
     expect(b"version" in version, version)
+
+
+def connections(cluster, count, session):
+    """Clients that connect to the monitor and then say nothing, with an open session or without."""
+    host, port = cluster.mon_addr()
+    found = []
+    for _ in range(count):
+        peer = wire.Peer(host, port)
+        found.append(peer)
+        if session:
+            peer.session(True)
+    return found
+
+
+def test_a_process_that_may_open_no_more_files_takes_new_clients_for_idle_ones(t):
+    limit = 110
+    for session in False, True:
+        cluster = t.cluster("--osds", "1", "--store", "mem", "--cores", str(1 + session),
+                            prefix=["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"])
+        cluster.prefix = []
+        client = t.client(cluster)
+        client.ceph("osd", "pool", "create", "p", "1")
+        idle = connections(cluster, 2 * limit, session)
+        client.ceph("osd", "pool", "application", "enable", "p", "rados", timeout=60)
+        client.rados("-p", "p", "put", "o", "/etc/hostname", timeout=60)
+        checks = client.ceph_json("health")["checks"]
+        expect("OSD_DOWN" not in checks, f"OSDs keep their connections: {checks}")
+        expect("may open no more files" in cluster.log(), cluster.log()[-2000:])
+        for peer in idle:
+            peer.close()
+        cluster.stop()

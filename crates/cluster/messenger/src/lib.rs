@@ -17,6 +17,7 @@ mod messenger;
 mod out_queue;
 mod peers;
 mod receive;
+mod room;
 mod slots;
 mod socket;
 

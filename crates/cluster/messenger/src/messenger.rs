@@ -207,6 +207,7 @@ impl Messenger {
             connected: false,
             ready_by: Some(ready_by),
             features: 0,
+            is_client: false,
             paused: false,
             held: 0,
             waiting: false,

@@ -66,6 +66,7 @@ impl Messenger {
         };
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.features = features;
+            socket.is_client = opened.as_ref().is_some_and(|info| info.name.kind == EntityType::Client);
             if let Some(at) = socket.ready_by.take() {
                 self.timers.remove(&(at, Timer::Socket(id)));
             }

@@ -50,6 +50,8 @@ pub(crate) struct Socket {
     pub(crate) ready_by: Option<UTime>,
     /// Features of the open session.
     pub(crate) features: u64,
+    /// Whether the open session is one that a client dialled.
+    pub(crate) is_client: bool,
     /// Whether the daemon asked not to read.
     pub(crate) paused: bool,
     /// Bytes held of an unfinished message, as last counted.

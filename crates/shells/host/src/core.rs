@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use messages::Message;
@@ -28,12 +30,14 @@ use crate::link::{Link, Wake};
 use crate::mon_command::{MonAnswer, MonCommand, MonReply};
 use crate::monstore::MonStore;
 use crate::osds::{OsdState, OsdStates};
+use crate::spare::{self, SpareFile};
 use crate::store_events::StoreEvents;
 use runtime::Clock;
 
-/// How long to wait when a connection cannot be accepted.
-/// While it fails again and again.
+/// How often a log line says that connections can't be accepted.
 const ACCEPT_WARNED_EVERY: Duration = Duration::from_secs(10);
+/// How long to wait when a connection cannot be accepted, or another had to end for it: clients that connect again at once must not
+/// keep a core busy with each other.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A burst of events that takes as long is worth a line in the log.
@@ -88,6 +92,9 @@ pub(crate) struct Core {
     last_tid: Cell<u64>,
     /// The tasks that accept connections.
     listeners: RefCell<BTreeMap<Endpoint, JoinHandle<()>>>,
+    spare_file: RefCell<SpareFile>,
+    /// The core that is asked next to make room for a connection.
+    room_from: Cell<usize>,
     /// The admin sockets of the OSDs here.
     pub(crate) admin: AdminSockets,
     pub(crate) store_events: StoreEvents,
@@ -116,6 +123,8 @@ impl Core {
             mon_commands: RefCell::default(),
             last_tid: Cell::new(0),
             listeners: RefCell::default(),
+            spare_file: RefCell::new(SpareFile::open()),
+            room_from: Cell::new(0),
             admin: AdminSockets::default(),
             store_events: StoreEvents::default(),
             timer_at: Cell::new(None),
@@ -407,23 +416,64 @@ impl Core {
         let mut warned: Option<Instant> = None;
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => {
-                    let gate = gates.next().filter(|gate| *gate != self.here);
-                    match gate.and_then(|gate| self.cores.get(usize::from(gate.0))) {
-                        Some(gate) => hand_over(gate, endpoint, stream, peer),
-                        None => self.accept(endpoint, stream, peer),
-                    }
-                }
+                Ok((stream, peer)) => self.distribute(endpoint, stream, peer, &mut gates),
                 Err(error) => {
-                    // Usually out of files: other connections must end first.
                     if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNED_EVERY) {
                         warned = Some(Instant::now());
                         tracing::warn!("{}: accept: {error}; new connections wait", endpoint.daemon);
                     }
+                    if spare::is_out_of_files(&error) {
+                        if let Some((stream, peer)) = self.accept_with_room(&listener).await {
+                            self.distribute(endpoint, stream, peer, &mut gates);
+                        }
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
+                    self.spare_file.borrow_mut().restore();
                 }
             }
         }
+    }
+
+    /// Gives a connection to the next of its gates.
+    fn distribute(
+        self: &Rc<Self>,
+        endpoint: Endpoint,
+        stream: TcpStream,
+        peer: SocketAddr,
+        gates: &mut impl Iterator<Item = CoreId>,
+    ) {
+        let gate = gates.next().filter(|gate| *gate != self.here);
+        match gate.and_then(|gate| self.cores.get(usize::from(gate.0))) {
+            Some(gate) => hand_over(gate, endpoint, stream, peer),
+            None => self.accept(endpoint, stream, peer),
+        }
+    }
+
+    /// Where no more files may be opened, takes a connection that waits, and ends another for it. `None` if none waits, or the spare file
+    /// has gone for an earlier one: what ends now gives that back.
+    async fn accept_with_room(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+        let has_spare = self.spare_file.borrow().is_open();
+        let accepted = match has_spare {
+            true => Some(poll_fn(|cx| Poll::Ready(self.spare_file.borrow_mut().accept(listener, cx))).await?),
+            false => None,
+        };
+        if !self.make_room() {
+            // The next core may have one that can be spared.
+            let others = (0..self.cores.len()).cycle().skip(self.room_from.get()).take(self.cores.len());
+            if let Some(core) = others.into_iter().find(|core| *core != usize::from(self.here.0)) {
+                self.room_from.set(core + 1);
+                // The receiver is gone only when the process is ending.
+                let _ = self.cores[core].send(CoreCommand::MakeRoom);
+            }
+        }
+        accepted
+    }
+
+    /// Ends a connection of this core that can be spared, if there is one.
+    pub(crate) fn make_room(&self) -> bool {
+        let made = self.messenger().make_room(self.now());
+        self.settle();
+        made
     }
 
     /// Takes a connection that another core has accepted.

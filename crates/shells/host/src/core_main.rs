@@ -62,6 +62,8 @@ pub(crate) enum CoreCommand {
     OsdFailed(OsdId, String),
     /// For the monitor, which is on this core.
     Mon(MonCommand, MonReply),
+    /// The process may open no more files: a connection that can be spared makes room for another.
+    MakeRoom,
     /// The thread is to end.
     Quit,
 }
@@ -418,6 +420,9 @@ async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, valu
             CoreCommand::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
             CoreCommand::FromCore(messages) => core.take_from_core(messages),
             CoreCommand::Accepted(endpoint, stream, peer) => core.take_accepted(endpoint, stream, peer),
+            CoreCommand::MakeRoom => {
+                core.make_room();
+            }
             CoreCommand::StopOsd(id) => core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)),
             CoreCommand::StartOsd(parts) => start_osd(core, core.here(), *parts, values),
             CoreCommand::OsdFailed(osd, reason) => {

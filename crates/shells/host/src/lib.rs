@@ -30,6 +30,7 @@ mod plan;
 mod rebind;
 mod rebuild;
 mod replace;
+mod spare;
 mod store_events;
 
 pub use client_files::{pointing_command, shell_word};

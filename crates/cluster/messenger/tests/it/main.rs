@@ -8,5 +8,6 @@ mod lossy;
 mod memory;
 mod network;
 mod peers;
+mod room;
 mod undelivered;
 mod wrong_peers;
