@@ -368,7 +368,7 @@ table! {
     .own()
     .at_start_only();
     MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
-    OSD_ALLOW_OLDER_STORE: bool = spec("osd_allow_older_store", Bool, "false", "Let an OSD serve from a store that is older than what it has acknowledged, as one of a backup: what came later is lost.").own();
+    OSD_ALLOW_OLDER_STORE: bool = spec("osd_allow_older_store", Bool, "false", "Let an OSD serve from a store that is older than what it has acknowledged, as one of a backup: what came later is lost.").own().at_start_only();
     OSD_BEACON_REPORT_INTERVAL: f64 = spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0);
     OSD_CLASS_DEFAULT_LIST: str = spec(
         "osd_class_default_list",
@@ -704,7 +704,7 @@ mod tests {
     #[test]
     fn what_only_a_start_can_give_is_our_own_and_says_so() {
         let only: Vec<_> = TABLE.iter().filter(|s| s.at_start_only).collect();
-        assert_eq!(only.len(), 12);
+        assert_eq!(only.len(), 13);
         for s in only {
             // What Ceph's scripts set is stored in any case.
             assert!(s.status == OptionStatus::Own && !s.runtime, "{}", s.name);
