@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 
-from harness import equal, expect
+from harness import equal, expect, until
 
 KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "formats")
 
@@ -41,6 +41,15 @@ def check(client):
     equal(client.ceph("config", "get", "osd", "osd_max_object_size").text.split(), ["67108864"], "a stored option")
 
 
+def bring_back(client):
+    """Directories from 4 on have two OSDs and a pool of which PGs are away from their objects."""
+    # It is refused until the OSDs have said which PGs they serve.
+    back = ("osd", "pool", "set", "away", "pgp_num", "8")
+    until(lambda: "would leave" not in client.ceph(*back, code=None).words, "the PGs come back")
+    for i in range(10):
+        equal(client.rados("-p", "away", "get", f"o{i}", "-").text.split(), [str(i)], f"o{i}")
+
+
 def test_directories_of_every_format_open(t):
     kept = sorted(glob.glob(os.path.join(KEPT, "cluster-*.tar.xz")))
     expect(kept, "no directory is kept")
@@ -53,6 +62,8 @@ def test_directories_of_every_format_open(t):
             cluster.up()
             client = t.client(cluster)
             check(client)
+            if int(number) >= 4:
+                bring_back(client)
             client.rados("-p", "kept", "put", "new", "/etc/hostname")
             client.rados("-p", "kept", "rm", "new")
             cluster.stop()

@@ -77,9 +77,12 @@ impl Runner<'_> {
     /// Makes the head what it was at a snapshot; removes it if it did not exist then.
     pub fn rollback(&mut self, snap: SnapId) -> StepResult {
         match self.state.snapset.find(snap, self.ctx.removed_snaps) {
-            FoundSnap::Head if self.state.is_visible() => {
+            // What this request did to it does not count, as in Ceph: who was not there before was not there at the snapshot.
+            FoundSnap::Head if self.was_visible => {
                 // It has not changed since; a change all the same, with a version of its own.
-                self.mutations.push(Mutation::Touch);
+                if self.state.is_visible() {
+                    self.mutations.push(Mutation::Touch);
+                }
                 Ok(Some(0))
             }
             FoundSnap::Clone(id) => self.rollback_to(id),

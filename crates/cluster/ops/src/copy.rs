@@ -203,9 +203,11 @@ impl Runner<'_> {
         if same && source.snapid == own.snap {
             return Err(Errno::EINVAL.into());
         }
-        let copied = match self.fetch_of(NeedOf::Own, Need::Copy(Box::new(source)))? {
-            Fetched::Copied(copied) => copied,
-            other => return Err(unasked(&other)),
+        let copied = match self.fetch_of(NeedOf::Own, Need::Copy(Box::new(source))) {
+            Ok(Fetched::Copied(copied)) => copied,
+            Ok(other) => return Err(unasked(&other)),
+            Err(StepError::Fail(code)) => return Err(StepError::NotCopied(code)),
+            Err(other) => return Err(other),
         };
         if copied.has_omap() {
             self.check_pool_omap()?;

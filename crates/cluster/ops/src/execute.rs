@@ -34,6 +34,7 @@ pub fn execute(
         view,
         ctx,
         stored: object.exists,
+        was_visible: object.is_visible(),
         state: object.clone(),
         mutations: Vec::with_capacity(ops.len() + 1),
         effects: Vec::new(),
@@ -73,8 +74,11 @@ pub fn execute(
             Err(StepError::Fail(code)) => result = code,
             Err(StepError::Pending) => pending = true,
             Err(StepError::TooMuchToRead) => {
-                let nothing = vec![OpReturn::default(); ops.len()];
-                return finish(run, object, Errno::EMSGSIZE.code(), nothing, unsupported);
+                return fail_request(run, object, Errno::EMSGSIZE.code(), ops.len(), unsupported);
+            }
+            // What the operations before wanted is not waited for.
+            Err(StepError::NotCopied(code)) => {
+                return fail_request(run, object, code, ops.len(), unsupported);
             }
         }
         *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
@@ -99,6 +103,17 @@ fn check_context(ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> i32 {
         (_, true) => Errno::EOLDSNAPC.code(),
         (false, false) => Errno::EINVAL.code(),
     }
+}
+
+/// The request fails as a whole: none of its operations returns anything.
+fn fail_request(
+    run: Runner<'_>,
+    object: &ObjectState,
+    code: i32,
+    ops: usize,
+    unsupported: Option<u16>,
+) -> ExecuteResult {
+    finish(run, object, code, vec![OpReturn::default(); ops], unsupported)
 }
 
 fn finish(

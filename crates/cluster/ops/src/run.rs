@@ -17,6 +17,9 @@ pub enum StepError {
     Pending,
     /// The request reads more than [`OpLimits::read_bytes_max`](crate::OpLimits): none of it goes on, FAILOK or not.
     TooMuchToRead,
+    /// A copy's source could not be read, with this result: the request fails, FAILOK or not, and no operation of it returns anything.
+    /// Ceph answers the request where it learns of that (`CopyFromCallback`), outside of its operations.
+    NotCopied(i32),
 }
 
 impl StepError {
@@ -63,6 +66,8 @@ pub(crate) struct Runner<'a> {
     pub ctx: &'a OpContext<'a>,
     /// Whether the object was there before the request: only then does the store have anything of it.
     pub stored: bool,
+    /// Whether clients saw the object before the request.
+    pub was_visible: bool,
     pub state: ObjectState,
     pub mutations: Vec<Mutation>,
     pub effects: Vec<OpEffect>,

@@ -747,6 +747,12 @@ fn a_copy_replaces_the_object_and_may_have_another_truncation() {
     assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM2, "from", 64, None)]).result, -22, "an unknown flag");
     assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM, "o", 0, None)]).result, -22, "of itself");
     assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM, "gone", 0, None)]).result, ENOENT);
+    let gone = copy_from(OpCode::COPY_FROM, "gone", 0, None).with_flags(OpFlags::FAILOK);
+    let failed = case.run(&[write(0, b"X"), gone, write(1, b"Y")]);
+    assert_eq!((failed.result, failed.mutations.len()), (ENOENT, 0), "a copy that failed is never fine");
+    assert!(failed.returns.iter().all(|of_op| (of_op.rval, of_op.data.len()) == (0, 0)));
+    let itself = copy_from(OpCode::COPY_FROM, "o", 0, None).with_flags(OpFlags::FAILOK);
+    assert_eq!(case.run(&[itself, write(0, b"X")]).result, 0, "one that was not begun may be");
 }
 
 #[test]

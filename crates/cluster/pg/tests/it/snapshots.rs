@@ -83,6 +83,30 @@ fn a_read_at_a_snapshot_waits_for_the_write_that_makes_its_clone() {
 }
 
 #[test]
+fn a_rollback_counts_what_was_there_before_its_request() {
+    let made = [write_full(b"x"), create_exclusive(), xattr(OpCode::SETXATTR, "k", "v", 0)];
+    for first in made {
+        let mut rig = Rig::new();
+        let op = with_snaps(&mut rig, "a", vec![first, rollback(1)], &[1]);
+        assert_eq!(rig.ask_message(op).result, 0);
+        assert_eq!(
+            rig.contents("a"),
+            None,
+            "it was not there at the snapshot, whatever the request made before"
+        );
+        assert_eq!(rig.pg.info().stats.stats.sum.num_bytes, 0);
+    }
+    for (first, left) in [(write_full(b"new"), Some(b"new".to_vec())), (delete(), None)] {
+        let mut rig = Rig::new();
+        rig.ask("a", vec![write_full(b"old")]);
+        let op = with_snaps(&mut rig, "a", vec![first, rollback(1)], &[1]);
+        assert_eq!(rig.ask_message(op).result, 0);
+        assert_eq!(rig.contents("a"), left, "the head is what the snapshot has, so nothing is done");
+        assert_eq!(contents_at(&mut rig, "a", 1), Some(b"old".to_vec()));
+    }
+}
+
+#[test]
 fn a_head_that_is_removed_stays_as_a_whiteout_while_clones_need_it() {
     let mut rig = Rig::new();
     rig.ask("a", vec![write_full(b"old")]);
