@@ -98,18 +98,19 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     let by_pool = stats.stat.num_store_stats > 0 && pgmap.is_by_pool();
     let compressed = (positive(space.data_compressed_allocated), positive(space.data_compressed_original));
     let sizes = (positive(sums.num_bytes) as f64 * copies) as u64;
-    let (used_data, used_omap) = if by_pool {
-        (positive(space.allocated), positive(space.omap_allocated))
-    } else {
-        (sizes.saturating_sub(compressed.1.saturating_sub(compressed.0)), 0)
+    let used_data = match by_pool {
+        true => positive(space.allocated),
+        false => sizes.saturating_sub(compressed.1.saturating_sub(compressed.0)),
     };
-    let (stored_raw_data, stored_omap) = if by_pool && copies > 0.0 {
-        // Stores count whole blocks, and sizes have the holes.
-        let stored = positive(space.data_stored).min(sizes);
-        (stored, (positive(space.omap_allocated) as f64 / copies) as u64)
-    } else {
-        (sizes, 0)
+    // Where stores do not say it, what the last deep scrubs found, as in Ceph.
+    let stored_omap = match positive(space.omap_allocated) {
+        allocated if allocated > 0 && copies > 0.0 => (allocated as f64 / copies) as u64,
+        _ => positive(sums.num_omap_bytes),
     };
+    let used_omap = (stored_omap as f64 * copies) as u64;
+    // Stores count whole blocks, and sizes have the holes.
+    let stored_raw_data =
+        if by_pool && copies > 0.0 { positive(space.data_stored).min(sizes) } else { sizes };
     let stored_data = if copies > 0.0 { (stored_raw_data as f64 / copies) as u64 } else { 0 };
     let used = used_data + used_omap;
     PoolUsage {
