@@ -271,6 +271,7 @@ fn open_for(
     opening.is_file = metadata.is_file();
     opening.writes = writes;
     opening.is_damaged = matches!(how, How::InSpiteOfDamage(_));
+    opening.check_length(&owner)?;
     // Where one is refused, none is written to.
     let loaded = (0..label.shards).map(|shard| opening.load(shard, &owner)).collect::<Result<Vec<_>, _>>()?;
     check_growth(&path, &owner, loaded.iter().filter_map(|(opener, _)| opener.loaded()))?;
@@ -362,7 +363,8 @@ impl<'a> Opening<'a> {
             }
             Ok(())
         };
-        check(DeviceId::Data, path, label.size_bytes, &options.model)?;
+        // See [`Opening::check_length`].
+        check(DeviceId::Data, path, 0, &options.model)?;
         let log = parts.log.as_deref().map(target);
         if let Some(log) = &log {
             check(DeviceId::Wal, log, label.log_device_bytes(), &options.log_model)?;
@@ -382,6 +384,20 @@ impl<'a> Opening<'a> {
             used,
             driver,
         })
+    }
+
+    /// Refuses a device that has been made shorter than the store on it was when it was made. A store that has grown since needs more:
+    /// its first shard says that, where it can be read.
+    fn check_length(&self, owner: &Owner) -> Result<(), OpenError> {
+        let queue = self.files.queue();
+        let bytes = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(self.path))?.size_bytes;
+        if bytes >= self.label.size_bytes {
+            return Ok(());
+        }
+        match self.load(0, owner) {
+            Err(grown @ OpenError::Cut { .. }) => Err(grown),
+            _ => Err(cut(self.path, DeviceId::Data, bytes, self.label.size_bytes)),
+        }
     }
 
     /// Loads a shard over a queue of its own. Nothing is written.

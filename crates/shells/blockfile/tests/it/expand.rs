@@ -145,4 +145,8 @@ fn a_file_that_was_cut_after_it_had_grown_is_refused() {
     // What is left is read as the message says.
     File::options().write(true).open(path_in(dir.path())).unwrap().set_len(LARGER).unwrap();
     opened(dir.path(), FileSpace::Grows);
+    // The same where it is shorter than it was at first.
+    File::options().write(true).open(path_in(dir.path())).unwrap().set_len(SIZE / 2).unwrap();
+    let refused = crate::common::error(dir.path(), &owner(3));
+    assert!(matches!(refused, OpenError::Cut { needed: LARGER, .. }), "{refused}");
 }
