@@ -469,7 +469,8 @@ def test_an_osds_store_from_an_older_backup_makes_no_pg_anew(t):
     cluster.stop()
     shutil.rmtree(osd)
     shutil.move(backup, osd)
-    cluster.up()
+    # Without that the OSD does not serve: test_failures.py.
+    cluster.up("--set", "osd_allow_older_store=true")
     until(lambda: states()["1.0"] == "active+clean", "the PG of the backup serves")
     client.rados("-p", "before", "get", "x", t.path("x"))
     # An order to make it would have come with the OSD's start.
