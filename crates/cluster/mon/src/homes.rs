@@ -102,7 +102,7 @@ impl Mon {
         self.pgmap.home(id).filter(|_| counts)
     }
 
-    /// Notes whether a PG's home is to be kept over a restart: nobody reports a PG that is away. While the OSDs of it are
+    /// Notes whether a PG's home is to be kept over a restart: no OSD reports a PG that is away. While the OSDs of it are
     /// down, as when the cluster stops, what was noted stays.
     pub(crate) fn note_home(&mut self, id: PgId, placed: &UpActing) {
         let found = self.pgmap.home(id).map(|home| (home, whereabouts(&self.osdmap, home, placed)));

@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let pid = host::holder(&args.dir);
     let answer = if pid.is_some() { ask::status(&args.dir) } else { Value::Null };
-    // The last end of a process that runs is no news.
+    // While a process runs, how the one before it ended does not matter any more.
     let failure = if pid.is_none() { host::last_failure(&args.dir) } else { None };
     let report = json!({
         "dir": args.dir.to_string_lossy(), "running": pid.is_some(), "pid": pid, "fsid": description.fsid,

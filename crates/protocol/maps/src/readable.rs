@@ -88,7 +88,7 @@ mod tests {
         let previous = first();
         let mut increment = Incremental::new(previous.fsid, previous.epoch.next(), NOW);
         increment.new_flags = Some(MapFlags::NOOUT);
-        // A table that is longer than the others: encoded without a word, and read by nobody.
+        // A table that is longer than the others: it can be encoded, and no reader takes it.
         let mut bad = previous.clone();
         bad.weights.push(0);
         let published = publish(&bad, increment).unwrap();

@@ -236,7 +236,7 @@ impl Cluster {
         description.starts += 1;
         let planner = OsdPlanner::new(request, values, description, dir.path())?;
         let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now())?;
-        // Without it `loligo status` knows less; it is no reason not to serve.
+        // Without it `loligo status` knows less; the cluster serves all the same.
         let last_words = LastWords::reserve(dir.path())
             .inspect_err(|error| tracing::warn!("{}/{}: {error}", dir.path().display(), last_words::NAME))
             .ok();

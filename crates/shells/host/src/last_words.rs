@@ -69,7 +69,7 @@ fn one_line(text: &str) -> String {
 
 /// Notes why this process ends, if it serves a directory: for what ends it without its main thread.
 pub fn say_last(reason: &str) {
-    // Whoever holds it has panicked in the middle of a start, where nothing is served.
+    // The thread that holds it has panicked in the middle of a start, where nothing is served.
     if let Ok(words) = OF_PROCESS.try_lock() {
         words.iter().for_each(|words| words.say(reason));
     }

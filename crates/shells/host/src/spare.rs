@@ -1,4 +1,5 @@
-//! A file kept open for the moment when the process may open no more: without one, nobody could see whether a connection waits.
+//! A file kept open for the moment when the process may open no more: without one, the process could not see
+//! whether a connection waits.
 
 use std::fs::File;
 use std::io;

@@ -18,7 +18,7 @@ use crate::state::Batch;
 pub enum ProposeError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("nobody could read OSD map {epoch} that it makes: {source}")]
+    #[error("OSD map {epoch}, which it makes, can't be read: {source}")]
     Unreadable { epoch: Epoch, source: UnreadableMap },
 }
 
