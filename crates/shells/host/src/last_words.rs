@@ -31,7 +31,7 @@ impl LastWords {
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(dir.join(NAME))?;
         let words = Self(Arc::new(file));
-        words.write(&read(dir).unwrap_or_default())?;
+        words.write(&last_failure(dir).unwrap_or_default())?;
         *OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
         Ok(words)
     }
@@ -77,10 +77,6 @@ pub fn say_last(reason: &str) {
 
 /// When and why the process that served a directory last ended, if that was a failure.
 pub fn last_failure(dir: &Path) -> Option<String> {
-    read(dir)
-}
-
-fn read(dir: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(dir.join(NAME)).ok()?.take(BYTES as u64).read_to_end(&mut bytes).ok()?;
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -118,7 +114,7 @@ mod tests {
         words.say(&"é".repeat(10_000));
         assert_eq!((before * 512 >= BYTES as u64, blocks()), (true, before));
         assert!(last_failure(tmp.path()).unwrap().ends_with('é'));
-        // What damaged it is no reason not to start.
+        // A start takes a damaged file over.
         std::fs::write(tmp.path().join(NAME), [0xff; 10_000]).unwrap();
         LastWords::reserve(tmp.path()).unwrap().clear();
         assert_eq!(last_failure(tmp.path()), None);
