@@ -521,11 +521,52 @@ def test_a_thin_image_takes_what_was_written(t):
         client.rados("-p", "small", "put", f"small{n}", "/etc/hostname")
     takes("small objects", 3 * os.path.getsize("/etc/hostname"), 3 * unit, pool="small", more=0)
     ids = {pool["name"]: str(pool["id"]) for pool in client.ceph_json("df")["pools"]}
-    used = {ids[name]: pool_df(client, name)["bytes_used"] for name in (POOL, "small")}
+    used = {ids[name]: pool_df(client, name)["data_bytes_used"] for name in (POOL, "small")}
     cluster.stop()
     dumps = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
     found = [dump["space"]["data_by_pool"] for dump in dumps.values()]
     equal({pool: sum(of.get(pool, 0) for of in found) for pool in used}, used, "what the stores count")
+    loligo(cluster, "store", "fsck", cluster.dir)
+
+
+def test_omaps_are_counted_as_they_change(t):
+    """What `ceph df`, `ceph osd df` and `ceph pg dump` say of omaps, without a deep scrub."""
+    cluster, client = started(t, "--osds", "2", "--osd-size", "1GiB", "--set", "osd_mon_report_interval=0.2")
+    with open(t.path("value"), "wb") as f:
+        f.write(os.urandom(100 << 10))
+    entry, others = len("key0") + (100 << 10), 2
+
+    def are(words, count):
+        stored = count * entry
+
+        def is_said():
+            stats, osds = pool_df(client), client.ceph_json("osd", "df")
+            dumped = client.ceph_json("pg", "dump", "osds")
+            by_osd = sum(osd["statfs"]["omap_allocated"] for osd in dumped.get("osd_stats", dumped))
+            in_kib = sum(osd["kb_used_omap"] for osd in osds["nodes"])
+            return (stats["stored_omap"] == stats["omap_bytes_used"] == stats["stored"] == stored
+                    and by_osd == stored and stored // 1024 - others <= in_kib <= stored // 1024)
+
+        until(is_said, f"{words}: {stored} bytes of omaps")
+
+    are("nothing", 0)
+    for n in range(8):
+        client.rados("-p", POOL, "setomapval", f"object{n % 3}", f"key{n}", "--input-file", t.path("value"))
+    are("set", 8)
+    client.rados("-p", POOL, "setomapval", "object0", "key0", "--input-file", t.path("value"))
+    are("set again", 8)
+    cluster.kill()
+    cluster.up()
+    are("after a kill", 8)
+    client.rados("-p", POOL, "rmomapkey", "object0", "key0")
+    are("without a key", 7)
+    client.rados("-p", POOL, "rm", "object1")
+    are("without an object", 4)
+    pool = next(str(pool["id"]) for pool in client.ceph_json("df")["pools"] if pool["name"] == POOL)
+    cluster.stop()
+    dumps = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
+    found = [dump["space"]["omaps_by_pool"].get(pool, 0) for dump in dumps.values()]
+    equal(sum(found), 4 * entry, "what the stores count")
     loligo(cluster, "store", "fsck", cluster.dir)
 
 

@@ -103,9 +103,10 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
         false => sizes.saturating_sub(compressed.1.saturating_sub(compressed.0)),
     };
     // Where stores do not say it, what the last deep scrubs found, as in Ceph.
-    let stored_omap = match positive(space.omap_allocated) {
-        allocated if allocated > 0 && copies > 0.0 => (allocated as f64 / copies) as u64,
-        _ => positive(sums.num_omap_bytes),
+    let has_omaps = stats.stat.num_store_stats > 0 && pgmap.has_omaps_by_pool();
+    let stored_omap = match has_omaps && copies > 0.0 {
+        true => (positive(space.omap_allocated) as f64 / copies) as u64,
+        false => positive(sums.num_omap_bytes),
     };
     let used_omap = (stored_omap as f64 * copies) as u64;
     // Stores count whole blocks, and sizes have the holes.

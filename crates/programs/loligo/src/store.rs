@@ -12,11 +12,11 @@ use host::{Description, DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
 use store::{
-    AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StatFs,
-    StoreError, StoreShard,
+    AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StoreError,
+    StoreShard,
 };
 use text::{format_bytes, visible};
-use types::GHObject;
+use types::{GHObject, PoolId};
 
 use crate::{fail, plain, store_bench, store_convert, store_expand, store_log, store_pgs};
 
@@ -326,7 +326,8 @@ fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
         "space": {
             "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
             "bytes_available": space.bytes_available, "objects": space.objects,
-            "data_by_pool": space.is_by_pool().then(|| by_pool(&space)),
+            "data_by_pool": space.is_by_pool().then(|| of_pools(&space.by_pool)),
+            "omaps_by_pool": (!space.has_uncounted_omaps).then(|| of_pools(&space.omaps_by_pool)),
             "data_compressed": packed.stored, "data_compressed_allocated": packed.allocated,
             "data_compressed_original": packed.original,
         },
@@ -343,9 +344,9 @@ fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
     Ok(report)
 }
 
-/// Bytes of data by pool, without what the OSD keeps for itself.
-fn by_pool(space: &StatFs) -> BTreeMap<i64, u64> {
-    space.by_pool.iter().map(|(pool, bytes)| (pool.0, *bytes)).filter(|(pool, _)| *pool >= 0).collect()
+/// Bytes by pool, without what the OSD keeps for itself.
+fn of_pools(bytes: &BTreeMap<PoolId, u64>) -> BTreeMap<i64, u64> {
+    bytes.iter().map(|(pool, bytes)| (pool.0, *bytes)).filter(|(pool, _)| *pool >= 0).collect()
 }
 
 /// Says what is damaged of the store that a report is of.

@@ -225,6 +225,7 @@ impl Context<'_, '_> {
             metadata_bytes,
             metadata_factor: 1,
             objects: self.tables.len(Table::Onodes)?,
+            has_uncounted_omaps: true,
             ..StatFs::default()
         })
     }

@@ -71,7 +71,7 @@ impl Context<'_> {
     }
 
     fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
-        self.pool = self.pool_blocks.is_counted.then(|| txn.collection_of(step).pool());
+        self.pool = self.pool_use.counted.blocks().then(|| txn.collection_of(step).pool());
         if !matches!(step, Step::Object { .. } | Step::Log { .. } | Step::SetInfo { .. }) {
             self.leave_last();
         }
@@ -158,10 +158,10 @@ impl Context<'_> {
     }
 
     fn clear_omap(&mut self, found: &mut Found) -> Attempt<()> {
-        match self.few_keys(&found.onode, Dead::Omap.parts())? {
+        match self.few_keys(&found.onode, Dead::Omap(None).parts())? {
             Some(all) => self.delete_parts(all),
             None => {
-                self.put(dead_key(found.onode.omap), Dead::Omap.encode())?;
+                self.put(dead_key(found.onode.omap), Dead::Omap(self.pool_of_omaps()).encode())?;
                 found.onode.omap = self.new_number();
                 Ok(())
             }
@@ -180,7 +180,7 @@ impl Context<'_> {
         }
         self.put(dead_key(onode.number), Dead::All(self.pool).encode())?;
         if onode.omap != onode.number {
-            self.put(dead_key(onode.omap), Dead::Omap.encode())?;
+            self.put(dead_key(onode.omap), Dead::Omap(self.pool_of_omaps()).encode())?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::bitmap::Run;
 use crate::layer::Layer;
 use crate::layout::{BLOCK, Counters};
 use crate::page::{Key, get_runs, put_runs};
-use crate::pool_blocks::PoolChanges;
+use crate::pool_use::PoolChanges;
 
 /// Changes of the tables and of blocks that happen together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -27,14 +27,21 @@ pub struct Batch {
 /// In the number of deferred blocks: changes of pools follow their numbers.
 const HAS_POOLS: u32 = 1 << 31;
 
+/// Beside it: these say of omaps, too.
+const HAS_OMAPS: u32 = 1 << 30;
+
 impl Batch {
     /// With its length in front: several may follow one another in a record.
     pub fn encode(&self) -> Rope {
         let changes =
             self.changes.iter().map(|(key, value)| 9 + key.len() + value.as_ref().map_or(0, |v| v.len()));
         let runs = self.allocated.len() + self.freed.len();
-        let pools = self.pools.iter().count();
-        let of_pools = if pools > 0 { 4 + PoolChanges::BYTES * pools } else { 0 };
+        let flags = match self.pools.iter().next() {
+            None => 0,
+            Some(_) if self.pools.have_omaps() => HAS_POOLS | HAS_OMAPS,
+            Some(_) => HAS_POOLS,
+        };
+        let of_pools = if flags == 0 { 0 } else { self.pools.bytes() };
         let room = 4
             + Counters::BYTES
             + 16
@@ -52,11 +59,11 @@ impl Batch {
         for (key, value) in &self.changes {
             e.blob(key).put(&value.is_some()).blob(value.as_deref().unwrap_or_default());
         }
-        e.put(&(self.deferred.len() as u32 | if pools > 0 { HAS_POOLS } else { 0 }));
+        e.put(&(self.deferred.len() as u32 | flags));
         for (block, _) in &self.deferred {
             e.put(block);
         }
-        if pools > 0 {
+        if flags != 0 {
             self.pools.put(&mut e);
         }
         let data = self.deferred.len() * BLOCK as usize;
@@ -95,10 +102,14 @@ impl Batch {
             changes.insert(key.into(), there.then_some(value));
         }
         let count: u32 = d.get()?;
-        let has_pools = count & HAS_POOLS != 0;
-        let count = d.check_count(count & !HAS_POOLS, 8 + BLOCK as usize, "blocks of a batch")?;
+        let has = |flag| count & flag != 0;
+        let count =
+            d.check_count(count & !(HAS_POOLS | HAS_OMAPS), 8 + BLOCK as usize, "blocks of a batch")?;
         let blocks = (0..count).map(|_| d.get()).collect::<Result<Vec<u64>, _>>()?;
-        let pools = if has_pools { PoolChanges::get(&mut d)? } else { PoolChanges::default() };
+        let pools = match has(HAS_POOLS) {
+            true => PoolChanges::get(&mut d, has(HAS_OMAPS))?,
+            false => PoolChanges::default(),
+        };
         let mut deferred = Vec::with_capacity(count);
         for block in blocks {
             deferred.push((block, Piece::copy_from(d.take(BLOCK as usize, "block of a batch")?)));

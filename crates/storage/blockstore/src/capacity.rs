@@ -8,7 +8,7 @@ use store::StatFs;
 use crate::bitmap::REGION_BYTES;
 use crate::layer::CHANGE_MEMORY;
 use crate::layout::{BLOCK, Counters};
-use crate::pool_blocks::COUNT_BYTES;
+use crate::pool_use::USE_BYTES;
 use crate::ranges::Grown;
 use crate::store::{BlockStore, DISCARDED_BLOCKS_MIN};
 
@@ -58,7 +58,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             metadata_bytes: self.counters.metadata_bytes * Self::METADATA_FACTOR,
             metadata_factor: Self::METADATA_FACTOR,
             objects: self.counters.objects,
-            by_pool: self.pool_blocks.bytes(),
+            by_pool: self.pool_use.data_bytes(),
+            omaps_by_pool: self.pool_use.omap_bytes(),
+            has_uncounted_omaps: !self.pool_use.counted.omaps(),
             compressed: self.packer.counted.clone(),
         }
     }
@@ -78,9 +80,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         // A checkpoint begins with adding these to the changes: without them free blocks that are scattered over many regions could be
         // given out down to what the changes alone need.
         let regions = self.space.dirty_regions();
-        let pools = self.pool_blocks.changed();
+        let pools = self.pool_use.changed();
         let keys = tables.active().len() + regions as usize + pools;
-        let added = regions * BITMAP_CHANGE_BYTES + pools as u64 * (COUNT_BYTES + CHANGE_MEMORY);
+        let added = regions * BITMAP_CHANGE_BYTES + pools as u64 * (USE_BYTES + CHANGE_MEMORY);
         of_pages + of_changes(tables.active_bytes + added, keys)
     }
 

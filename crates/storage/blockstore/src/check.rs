@@ -17,8 +17,10 @@ use crate::one_place::Copies;
 use crate::onode::{Home, Inline, Onode, OwnKeys};
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
+use crate::pool_use::Use;
 use crate::records::{
-    Collection, Counts, Dead, PART_KEY_BYTES, Part, log_version, number_of, object_of, space_of, table,
+    Collection, Counts, Dead, PART_KEY_BYTES, Part, log_version, number_of, object_of, omap_key_bytes,
+    space_of, table,
 };
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
@@ -49,10 +51,10 @@ pub struct Checker {
     pub(crate) numbers: Vec<u64>,
     /// Which inline parts each has under keys of their own.
     own_keys: Vec<OwnKeys>,
-    /// How many blocks the records of each map that none before it did.
-    own_blocks: Vec<u32>,
-    /// Blocks of each pool's objects, and of what is dead.
-    pub(crate) pool_blocks: BTreeMap<PoolId, u64>,
+    /// What each takes: the blocks that its records map and none before it did, and its entries of an omap.
+    own_use: Vec<Use>,
+    /// What each pool's objects take, and what is dead.
+    pub(crate) pool_use: BTreeMap<PoolId, Use>,
     pub(crate) mapped: BlockUses,
     pub(crate) counts: BTreeMap<u64, u32>,
     pub(crate) metadata_bytes: u64,
@@ -154,8 +156,8 @@ impl Checker {
     }
 
     fn look_at(&mut self, key: &[u8], value: &Piece) {
-        // An opening has loaded the counts of pools' blocks: a value that is none is refused there.
-        if let table::BITMAP | table::STRANDED | table::POOL_BLOCKS = key[0] {
+        // An opening has loaded what pools take: a value that says nothing of the kind is refused there.
+        if let table::BITMAP | table::STRANDED | table::POOL_USE = key[0] {
             return;
         }
         self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
@@ -229,49 +231,47 @@ impl Checker {
         {
             self.problems.push(format!("two objects have the number {} or {}", onode.number, onode.omap));
         }
-        for (number, dead) in [(onode.number, Dead::All(None)), (onode.omap, Dead::Omap)] {
+        for (number, dead) in [(onode.number, Dead::All(None)), (onode.omap, Dead::Omap(None))] {
             if self.dead.get(&number).is_some_and(|found| *found >= dead) {
                 self.problems.push(format!("object number {number} is there, and dead"));
             }
         }
         let omap = (onode.omap != onode.number).then_some(onode.omap);
-        let mut blocks = 0;
+        let mut used = Use::NONE;
         for number in [onode.number].into_iter().chain(omap) {
             let Ok(at) = self.numbers.binary_search(&number) else { continue };
-            blocks += self.own_blocks[at];
+            used += self.own_use[at];
             if let Some(what) = onode.contradiction(self.own_keys[at]) {
                 self.problems.push(format!("object number {number} {what}: nothing here mends that"));
             }
         }
         if let Home::Here(record) = onode.home(Inline::FirstChunk) {
-            blocks += self.look_at_record(onode.number, record)?;
+            used.blocks += self.look_at_record(onode.number, record)?;
         }
-        self.look_at_place(key, blocks);
+        self.look_at_place(key, used);
         Ok(())
     }
 
-    /// Whether an object is in a collection, for whose pool these blocks of it count.
-    fn look_at_place(&mut self, key: &[u8], blocks: u32) {
+    /// Whether an object is in a collection, for whose pool it counts.
+    fn look_at_place(&mut self, key: &[u8], used: Use) {
         let at = space_of(key).zip(object_of(key));
         let Some((space, object)) = at else {
             self.problems.push(format!("key {key:02x?} names no object"));
-            return self.count_blocks(NO_POOL, blocks);
+            return self.count_for(NO_POOL, used);
         };
         let hash = u64::from(object.hobj.hash.reverse_bits());
         let part = self.parts.range(..=(space, hash)).next_back().map(|(_, part)| part);
         let part = part.filter(|(part, _)| part.space == space && part.hashes.contains(&hash));
         let pool = part.map(|(_, pool)| *pool);
-        self.count_blocks(pool.unwrap_or(NO_POOL), blocks);
+        self.count_for(pool.unwrap_or(NO_POOL), used);
         // Its collection may be among what can't be read.
         if pool.is_none() && !self.is_partial {
             self.problems.push(format!("object {object} in space {space} is in no collection"));
         }
     }
 
-    fn count_blocks(&mut self, pool: PoolId, blocks: u32) {
-        if blocks > 0 {
-            *self.pool_blocks.entry(pool).or_default() += u64::from(blocks);
-        }
+    fn count_for(&mut self, pool: PoolId, used: Use) {
+        *self.pool_use.entry(pool).or_default() += used;
     }
 
     fn gather_parts(&mut self) {
@@ -303,19 +303,21 @@ impl Checker {
         if self.numbers.last() != Some(&number) {
             self.numbers.push(number);
             self.own_keys.push(OwnKeys::default());
-            self.own_blocks.push(0);
+            self.own_use.push(Use::NONE);
         }
         self.own_keys.iter_mut().next_back().into_iter().for_each(|own| own.note(key));
-        if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
-            return Ok(());
+        let mut used = Use::NONE;
+        if let Some(key_bytes) = omap_key_bytes(key) {
+            used.omap_bytes = (key_bytes + value.len()) as u64;
+        } else if key.get(PART_KEY_BYTES - 1) == Some(&(Part::Chunk as u8)) {
+            used.blocks = self.look_at_record(number, value)?;
         }
-        let blocks = self.look_at_record(number, value)?;
-        self.own_blocks.iter_mut().next_back().into_iter().for_each(|own| *own += blocks);
+        self.own_use.iter_mut().next_back().into_iter().for_each(|own| *own += used);
         Ok(())
     }
 
     /// A record of the map of data. Returns how many blocks it maps that none before it did.
-    fn look_at_record(&mut self, number: u64, record: &[u8]) -> Result<u32, DecodeError> {
+    fn look_at_record(&mut self, number: u64, record: &[u8]) -> Result<u64, DecodeError> {
         let chunk = Chunk::decode(record)?;
         let mut blocks = 0;
         for blob in &chunk.blobs {
@@ -327,10 +329,10 @@ impl Checker {
     }
 
     /// Returns how many of these blocks nothing has mapped before.
-    fn map<'a>(&mut self, slots: impl IntoIterator<Item = &'a Slot>) -> u32 {
+    fn map<'a>(&mut self, slots: impl IntoIterator<Item = &'a Slot>) -> u64 {
         let mut first = 0;
         for slot in slots {
-            first += u32::from(self.mapped.get(slot.block).is_none());
+            first += u64::from(self.mapped.get(slot.block).is_none());
             self.mapped.note(slot);
         }
         first
@@ -351,16 +353,14 @@ impl Checker {
     }
 
     /// Counts what belongs to no object any more, or to none that is known.
-    fn count_dead_blocks(&mut self) {
+    fn count_dead(&mut self) {
         for at in 0..self.numbers.len() {
             let number = self.numbers[at];
-            let pool = match self.dead.get(&number) {
-                Some(Dead::All(pool)) => pool.unwrap_or(NO_POOL),
-                Some(Dead::Omap) => continue,
-                None if self.onodes.contains(&number) => continue,
-                None => NO_POOL,
-            };
-            self.count_blocks(pool, self.own_blocks[at]);
+            // An object that lives on has counted its dead omap.
+            if !self.onodes.contains(&number) {
+                let pool = self.dead.get(&number).and_then(|dead| dead.pool());
+                self.count_for(pool.unwrap_or(NO_POOL), self.own_use[at]);
+            }
         }
     }
 
@@ -395,10 +395,18 @@ impl Checker {
                 problems.push(format!("of pool {} {found:?} is compressed, counted is {counted:?}", pool.0));
             }
         }
-        self.count_dead_blocks();
-        if store.pool_blocks.is_counted {
-            for (PoolId(pool), found, counted) in store.pool_blocks.unlike(&self.pool_blocks) {
-                problems.push(format!("{found} blocks of pool {pool} are there, {counted} are counted"));
+        self.count_dead();
+        if store.pool_use.counted.blocks() {
+            for (PoolId(pool), found, counted) in store.pool_use.unlike(&self.pool_use) {
+                let counts = [
+                    ("blocks", found.blocks, counted.blocks),
+                    ("bytes of omaps", found.omap_bytes, counted.omap_bytes),
+                ];
+                for (what, found, counted) in
+                    counts.into_iter().filter(|(_, found, counted)| found != counted)
+                {
+                    problems.push(format!("{found} {what} of pool {pool} are there, {counted} are counted"));
+                }
             }
         }
         let numbers = [

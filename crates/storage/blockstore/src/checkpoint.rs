@@ -194,8 +194,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for (region, bytes) in self.space.take_dirty() {
             self.tables.add(bitmap_key(region).into(), bytes.map(Piece::from));
         }
-        for (key, blocks) in self.pool_blocks.take_changed() {
-            self.tables.add(key.into(), blocks);
+        for (key, now) in self.pool_use.take_changed() {
+            self.tables.add(key.into(), now);
         }
         debug_assert!(
             self.tables.frozen.is_none() && self.contents.frozen.is_empty(),

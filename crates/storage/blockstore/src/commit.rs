@@ -178,7 +178,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.counters = batch.counters;
         self.packer.note(packed);
-        self.pool_blocks.note(&batch.pools);
+        self.pool_use.note(&batch.pools);
         self.pending.open.payload.append(payload);
         self.contents.writing.append(placed.clone());
         self.pending.open.placed.append(placed);

@@ -21,11 +21,11 @@ use crate::mapped::BadBlob;
 use crate::onode::Onode;
 use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
-use crate::pool_blocks::{PoolBlocks, PoolChanges};
+use crate::pool_use::{Change as PoolChange, PoolChanges, PoolUse};
 use crate::recent::Recent;
 use crate::records::{
     Collection, Counts, HASH_AT, Part, SPACE_KEY_BYTES, collection_key, counts_key, hash_of, number_of,
-    object_key, object_of, part_key, space_key, table,
+    object_key, object_of, omap_key_bytes, part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
@@ -142,10 +142,10 @@ pub struct Context<'a> {
     pub space: &'a mut Space,
     pub packer: &'a Packer,
     pub counters: Counters,
-    /// Whose blocks it takes and gives up: that of the step's objects. `None` where the shard does not count.
+    /// Whose blocks and omaps' entries it takes and gives up: that of the step's objects. `None` where the shard does not count.
     pub pool: Option<PoolId>,
-    pub pool_blocks: &'a PoolBlocks,
-    /// What it changes of pools' blocks.
+    pub pool_use: &'a PoolUse,
+    /// What it changes of what pools take.
     pub pools: PoolChanges,
     pub top: Layer,
     /// The collection that was looked at last: most steps of a transaction are about one.
@@ -199,7 +199,7 @@ impl<'a> Context<'a> {
         tables: &'a Tables,
         contents: &'a Contents,
         fetched: &'a Fetched,
-        (space, packer, pool_blocks): (&'a mut Space, &'a Packer, &'a PoolBlocks),
+        (space, packer, pool_use): (&'a mut Space, &'a Packer, &'a PoolUse),
         counters: Counters,
     ) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl<'a> Context<'a> {
             packer,
             counters,
             pool: None,
-            pool_blocks,
+            pool_use,
             pools: PoolChanges::default(),
             top: Layer::new(),
             last_collection: Cell::new(None),
@@ -308,6 +308,9 @@ impl<'a> Context<'a> {
     /// Sets a key whose value has so many bytes so far, if it is there.
     pub fn put_over(&mut self, key: Key, old_bytes: Option<usize>, value: Piece) {
         let Some(old_bytes) = old_bytes else { return self.put_new(key, value) };
+        if omap_key_bytes(&key).is_some() {
+            self.count_omap(value.len() as i64 - old_bytes as i64);
+        }
         self.counters.metadata_bytes =
             (self.counters.metadata_bytes + value.len() as u64).saturating_sub(old_bytes as u64);
         self.top.insert(key.into(), Some(value));
@@ -315,15 +318,32 @@ impl<'a> Context<'a> {
 
     /// Sets a key that is not there.
     pub fn put_new(&mut self, key: Key, value: Piece) {
+        if let Some(key_bytes) = omap_key_bytes(&key) {
+            self.count_omap((key_bytes + value.len()) as i64);
+        }
         self.counters.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
         self.top.insert(key.into(), Some(value));
     }
 
     /// Removes a key whose value is known.
     pub fn delete_known(&mut self, key: Key, value: &Piece) {
+        if let Some(key_bytes) = omap_key_bytes(&key) {
+            self.count_omap(-((key_bytes + value.len()) as i64));
+        }
         let bytes = ENTRY_BYTES + (key.len() + value.len()) as u64;
         self.counters.metadata_bytes = self.counters.metadata_bytes.saturating_sub(bytes);
         self.top.insert(key.into(), None);
+    }
+
+    fn count_omap(&mut self, more: i64) {
+        if let Some(pool) = self.pool_of_omaps() {
+            self.pools.add(pool, PoolChange { omap_bytes: more, ..PoolChange::default() });
+        }
+    }
+
+    /// For which an omap of the step's object counts.
+    pub fn pool_of_omaps(&self) -> Option<PoolId> {
+        self.pool.filter(|_| self.pool_use.counted.omaps())
     }
 
     pub fn delete(&mut self, key: Key) -> Attempt<()> {
@@ -709,7 +729,7 @@ impl Context<'_> {
 
     fn count_blocks(&mut self, more: i64) {
         if let Some(pool) = self.pool {
-            self.pools.add(pool, more);
+            self.pools.add(pool, PoolChange { blocks: more, ..PoolChange::default() });
         }
     }
 

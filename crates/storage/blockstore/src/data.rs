@@ -210,7 +210,7 @@ mod tests {
     use crate::context::{Contents, NOTHING_FETCHED};
     use crate::layout::Counters;
     use crate::packer::Packer;
-    use crate::pool_blocks::PoolBlocks;
+    use crate::pool_use::PoolUse;
     use crate::ranges::Ranges;
     use crate::records::chunk_key;
     use crate::space::Space;
@@ -223,8 +223,8 @@ mod tests {
         let chunk = Chunk { slots: [(5, slot)].into_iter().collect(), blobs: Vec::new() };
         // The tables do not have it: a search finds nothing.
         tables.recent.borrow_mut().maps.note(7, 0, &chunk.encode());
-        let (pool_blocks, mut space) = (PoolBlocks::default(), Space::new(&Ranges::one(0, 100)));
-        let blocks = (&mut space, &packer, &pool_blocks);
+        let (pool_use, mut space) = (PoolUse::default(), Space::new(&Ranges::one(0, 100)));
+        let blocks = (&mut space, &packer, &pool_use);
         let mut context = Context::new(&tables, &contents, &NOTHING_FETCHED, blocks, Counters::default());
         let onode = Onode::decode(&vec![0, 7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0].into())
             .expect("of an earlier build");

@@ -14,7 +14,7 @@ use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::onode::{Home, Inline, Onode};
 use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Entries, Key, Page, PagePtr, encode_page};
-use crate::pool_blocks::PoolChanges;
+use crate::pool_use::{Change, PoolChanges};
 use crate::ranges::Grown;
 use crate::records::{Collection, Counts, Dead};
 use crate::shape::{Shape, hash_range};
@@ -105,7 +105,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let keys = [1, 2].map(|key| Key::from_slice(&[key]));
     let entries = keys.iter().zip([b"one".to_vec(), ptr.encode()]).collect();
     let mut pools = PoolChanges::default();
-    pools.add(PoolId(3), -4);
+    pools.add(PoolId(3), Change { blocks: -4, omap_bytes: 0 });
     let batch = Batch {
         counters,
         allocated: runs.clone(),
@@ -114,6 +114,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         deferred: vec![(5, Piece::from(vec![1; BLOCK as usize]))],
         changes: layer_of(keys.into_iter().zip([Some(Piece::copy_from(b"v")), None])),
     };
+    let mut with_omaps = batch.clone();
+    with_omaps.pools.add(PoolId(5), Change { blocks: 0, omap_bytes: 7 });
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
     let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into_iter().collect();
     let (algorithm, pool, live) = (CompressionAlgorithm::Lz4, PoolId(3), places(16, 20));
@@ -138,13 +140,15 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (2, copied.encode()),
         (3, page[..used as usize].to_vec()),
         (4, batch.encode().to_vec()),
+        (4, with_omaps.encode().to_vec()),
         (5, chunk.encode().to_vec()),
         (6, Counts([(1, 2), (9, 3)].into()).encode().to_vec()),
         (7, plain.encode().to_vec()),
         (7, onode.encode().to_vec()),
         (8, Collection { bits: 3, space: 4, divided: true, ..Collection::default() }.encode().to_vec()),
         (9, shape.encode().to_vec()),
-        (10, Dead::Omap.encode().to_vec()),
+        (10, Dead::Omap(None).encode().to_vec()),
+        (10, Dead::Omap(Some(PoolId(3))).encode().to_vec()),
         (10, Dead::All(Some(PoolId(3))).encode().to_vec()),
         (11, vec![0x55; REGION_BYTES]),
         (12, encode_counted(&counted).to_vec()),

@@ -108,7 +108,7 @@ mod tests {
     use crate::layout::Counters;
     use crate::onode::Onode;
     use crate::packer::Packer;
-    use crate::pool_blocks::PoolBlocks;
+    use crate::pool_use::PoolUse;
     use crate::ranges::Ranges;
     use crate::space::Space;
     use crate::stop::Stop;
@@ -181,8 +181,8 @@ mod tests {
     fn with_context<T>(contents: &Contents, look: impl FnOnce(&Context<'_>) -> T) -> T {
         let (tables, packer, mut space) =
             (Tables::default(), Packer::default(), Space::new(&Ranges::one(0, 999)));
-        let pool_blocks = PoolBlocks::default();
-        let blocks = (&mut space, &packer, &pool_blocks);
+        let pool_use = PoolUse::default();
+        let blocks = (&mut space, &packer, &pool_use);
         look(&Context::new(&tables, contents, &NOTHING_FETCHED, blocks, Counters::default()))
     }
 

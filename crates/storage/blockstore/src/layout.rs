@@ -49,6 +49,9 @@ pub mod features {
     /// Batches, the tree and what is dead say how many blocks of data pools have, which builds without it would not keep true.
     pub const POOL_BLOCKS: u64 = 512;
 
+    /// They say how many bytes the omaps of pools have, too; only with [`POOL_BLOCKS`].
+    pub const POOL_OMAPS: u64 = 1024;
+
     /// All that this build knows.
     pub const KNOWN: u64 = SEVERAL_SHARDS
         | GROWN
@@ -59,7 +62,8 @@ pub mod features {
         | PAGE_COPIES
         | INLINE_PARTS
         | STRANDED
-        | POOL_BLOCKS;
+        | POOL_BLOCKS
+        | POOL_OMAPS;
 }
 
 /// "LoligoBS", little-endian.

@@ -57,7 +57,7 @@ mod parts;
 mod pass;
 mod peeked;
 mod planted;
-mod pool_blocks;
+mod pool_use;
 mod purge;
 mod ranges;
 mod read;

@@ -13,6 +13,7 @@ use crate::layout::features;
 use crate::open::OpenError;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::{Key, PagePtr};
+use crate::pool_use::{Counted, PoolUse};
 use crate::records::{region_of, table};
 use crate::stop::{Attempt, Stop, damaged};
 use crate::store::BlockStore;
@@ -106,7 +107,7 @@ impl Loading {
         self.take_pages(store)?;
         self.load_bitmap(store)?;
         load_packed(store)?;
-        load_pool_blocks(store)?;
+        load_pool_use(store)?;
         load_stranded(store)?;
         for batch in std::mem::take(&mut self.batches) {
             replay(store, batch)?;
@@ -167,16 +168,16 @@ fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     for_each(store, table::COMPRESSED, |store, key, value| note_packed(store, key, Some(value)))
 }
 
-/// Loads how many blocks pools have, as of the tree.
-fn load_pool_blocks<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
-    if store.features & features::POOL_BLOCKS == 0 {
-        return Ok(());
+/// Loads what pools take, as of the tree.
+fn load_pool_use<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
+    let mut pools = PoolUse::new(Counted::of_features(store.features));
+    if pools.counted.blocks() {
+        for_each(store, table::POOL_USE, |_, key, value| {
+            let pool = pool_of(key).ok_or_else(|| damaged("a key of what a pool takes"))?;
+            pools.load(pool, value).map_err(damaged)
+        })?;
+        store.pool_use = pools;
     }
-    for_each(store, table::POOL_BLOCKS, |store, key, value| {
-        let pool = pool_of(key).ok_or_else(|| damaged("a key of a pool's blocks"))?;
-        store.pool_blocks.load(pool, value).map_err(damaged)
-    })?;
-    store.pool_blocks.is_counted = true;
     Ok(())
 }
 
@@ -222,7 +223,7 @@ fn replay<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) -> Attempt<()
     if !store.space.replay(&batch.allocated, &batch.freed) {
         return Err(damaged("a record of the log takes a block twice, or frees one that holds nothing"));
     }
-    store.pool_blocks.note(&batch.pools);
+    store.pool_use.note(&batch.pools);
     let packed = (Bound::Included(&[table::COMPRESSED][..]), Bound::Excluded(&[table::COMPRESSED + 1][..]));
     for (key, value) in batch.changes.range::<[u8], _>(packed) {
         note_packed(store, key, value.as_deref())?;

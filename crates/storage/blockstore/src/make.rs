@@ -55,7 +55,7 @@ impl<Q: DeviceQueue> Making<Q> {
         for number in 0..label.shards {
             let Some(shard) = label.shard(number) else { continue };
             let superblock = Superblock {
-                features: label.features() | features::POOL_BLOCKS,
+                features: label.features() | features::POOL_BLOCKS | features::POOL_OMAPS,
                 store: label.id,
                 shard: number,
                 generation: 0,

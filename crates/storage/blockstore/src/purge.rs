@@ -105,10 +105,7 @@ impl Context<'_> {
     /// A page has to be read first, or is damaged.
     fn purge(&mut self, number: u64, value: &Piece, cursor: Option<&Cursor>) -> Attempt<Option<Cursor>> {
         let dead = Dead::decode(value).map_err(damaged)?;
-        self.pool = match dead {
-            Dead::All(pool) => pool,
-            Dead::Omap => None,
-        };
+        self.pool = dead.pool();
         let known = cursor.filter(|at| (at.number, at.dead) == (number, dead));
         let start = known.map_or(Key::new(), |at| at.from.clone());
         let (mut some, mut bytes) = (Vec::new(), 0);

@@ -12,9 +12,9 @@ use crate::page::Key;
 
 /// The tables, by the first byte of their keys.
 pub mod table {
-    /// Pool: how many blocks hold its data ([`crate::pool_blocks`]); no key where none does. Only in the tree, never in the log. Beside
+    /// Pool: what it takes ([`crate::pool_use`]); no key where that is nothing. Only in the tree, never in the log. Beside
     /// the bitmap, so that an opening needs no leaf for it that it does not need anyway.
-    pub const POOL_BLOCKS: u8 = b'a';
+    pub const POOL_USE: u8 = b'a';
     /// Collection: [`super::Collection`].
     pub const COLLECTION: u8 = b'c';
     /// Number of an object or of an omap that is being removed: which of its parts ([`super::Dead`]).
@@ -122,6 +122,13 @@ pub fn part_key(number: u64, part: Part, rest: &[u8]) -> Key {
 /// Bytes before what the part says.
 pub const PART_KEY_BYTES: usize = 10;
 
+/// How many bytes of an omap's entry are in its key; `None` if the key is none of an omap's entry.
+pub fn omap_key_bytes(key: &[u8]) -> Option<usize> {
+    let is_entry =
+        key.first() == Some(&table::NUMBERED) && key.get(PART_KEY_BYTES - 1) == Some(&(Part::Omap as u8));
+    is_entry.then(|| key.len() - PART_KEY_BYTES)
+}
+
 pub fn chunk_key(number: u64, chunk: u64) -> Key {
     part_key(number, Part::Chunk, &(chunk as u32).to_be_bytes())
 }
@@ -202,9 +209,9 @@ impl Collection {
 /// Which parts of a number are being removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dead {
-    /// The omap and its header: the object lives on and has another omap.
-    Omap,
-    /// Everything: its blocks count for this pool, where the shard counts.
+    /// The omap and its header: the object lives on and has another omap. It counts for this pool, where the shard counts omaps.
+    Omap(Option<PoolId>),
+    /// Everything: it counts for this pool, where the shard counts blocks.
     All(Option<PoolId>),
 }
 
@@ -212,33 +219,37 @@ impl Dead {
     pub fn encode(self) -> Piece {
         let mut e = Encoder::with_capacity(0, 9);
         match self {
-            Self::Omap => e.put(&1u8),
-            Self::All(None) => e.put(&2u8),
-            Self::All(Some(pool)) => e.put(&2u8).put(&pool.0),
+            Self::Omap(_) => e.put(&1u8),
+            Self::All(_) => e.put(&2u8),
         };
+        if let Some(pool) = self.pool() {
+            e.put(&pool.0);
+        }
         e.into_bytes().into()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
-        let dead = match d.get::<u8>()? {
-            1 => Self::Omap,
-            2 if d.remaining() == 0 => Self::All(None),
-            2 => Self::All(Some(PoolId(d.get()?))),
-            code => {
-                return Err(DecodeError::BadValue {
-                    what: "parts that are being removed",
-                    value: code.into(),
-                });
-            }
-        };
+        let code: u8 = d.get()?;
+        let pool = if d.remaining() == 0 { None } else { Some(PoolId(d.get()?)) };
         d.finish()?;
-        Ok(dead)
+        match code {
+            1 => Ok(Self::Omap(pool)),
+            2 => Ok(Self::All(pool)),
+            _ => Err(DecodeError::BadValue { what: "parts that are being removed", value: code.into() }),
+        }
+    }
+
+    /// For which it counts.
+    pub fn pool(self) -> Option<PoolId> {
+        match self {
+            Self::Omap(pool) | Self::All(pool) => pool,
+        }
     }
 
     pub fn parts(self) -> &'static [Part] {
         match self {
-            Self::Omap => &[Part::OmapHeader, Part::Omap],
+            Self::Omap(_) => &[Part::OmapHeader, Part::Omap],
             Self::All(_) => &[Part::OmapHeader, Part::Attr, Part::Chunk, Part::Omap],
         }
     }

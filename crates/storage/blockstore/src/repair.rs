@@ -73,8 +73,8 @@ impl Checker {
         context.counters.metadata_bytes = self.metadata_bytes;
         context.counters.next_number = context.counters.next_number.max(last + 1);
         for number in self.ownerless() {
-            let pool = context.pool_blocks.is_counted.then_some(NO_POOL);
-            context.put(dead_key(number), Dead::All(pool).encode())?;
+            context.pool = context.pool_use.counted.blocks().then_some(NO_POOL);
+            context.put(dead_key(number), Dead::All(context.pool).encode())?;
         }
         for stray in &self.strays {
             context.delete(stray.clone())?;
@@ -85,9 +85,9 @@ impl Checker {
             let after = self.packed.get(pool).copied().unwrap_or_default();
             context.packed.insert(*pool, Change::between(before, after));
         }
-        if context.pool_blocks.is_counted {
-            for (pool, found, counted) in context.pool_blocks.unlike(&self.pool_blocks) {
-                context.pools.add(pool, found.wrapping_sub(counted) as i64);
+        if context.pool_use.counted.blocks() {
+            for (pool, found, counted) in context.pool_use.unlike(&self.pool_use) {
+                context.pools.add(pool, found.minus(counted));
             }
         }
         for block in self.mapped.blocks() {

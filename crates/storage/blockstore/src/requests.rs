@@ -40,7 +40,7 @@ fn blocks_merged(step: &Step) -> u64 {
 impl<Q: DeviceQueue> BlockStore<Q> {
     pub(crate) fn context<'a>(&'a mut self, fetched: &'a Fetched) -> Context<'a> {
         let (kept_blocks, is_retry) = (self.kept_blocks(), self.is_retry);
-        let blocks = (&mut self.space, &self.packer, &self.pool_blocks);
+        let blocks = (&mut self.space, &self.packer, &self.pool_use);
         let mut context = Context::new(&self.tables, &self.contents, fetched, blocks, self.counters);
         context.asks_recent = !is_retry;
         context.kept_blocks = kept_blocks;

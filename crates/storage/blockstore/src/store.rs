@@ -26,7 +26,7 @@ use crate::packer::Packer;
 use crate::page::PagePtr;
 use crate::peeked::Peeked;
 use crate::planted::Bug;
-use crate::pool_blocks::PoolBlocks;
+use crate::pool_use::PoolUse;
 use crate::purge::Purge;
 use crate::read::Answer;
 use crate::seal::Seal;
@@ -161,7 +161,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) contents: Contents,
     pub(crate) space: Space,
     pub(crate) packer: Packer,
-    pub(crate) pool_blocks: PoolBlocks,
+    pub(crate) pool_use: PoolUse,
     pub(crate) growth: Growth,
     pub(crate) counters: Counters,
     /// Those of the superblock: as of its tree.
@@ -240,7 +240,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             is_retry: false,
             contents,
             packer,
-            pool_blocks: PoolBlocks::default(),
+            pool_use: PoolUse::default(),
             growth: Growth::None,
             counters: Counters::default(),
             published: Counters::default(),

@@ -307,6 +307,10 @@ pub struct StatFs {
     pub objects: u64,
     /// Bytes allocated to objects' data, by pool; no pool without any. Nothing from a store that does not count them so.
     pub by_pool: BTreeMap<PoolId, u64>,
+    /// Bytes of the keys and values of omaps, by pool; no pool without any.
+    pub omaps_by_pool: BTreeMap<PoolId, u64>,
+    /// Whether the store, or a shard of it, does not count omaps so.
+    pub has_uncounted_omaps: bool,
     /// What is compressed, by the pool whose objects it was written for; no pool without any.
     pub compressed: BTreeMap<PoolId, Compressed>,
 }
@@ -315,6 +319,11 @@ impl StatFs {
     /// Whether all data are counted by pool.
     pub fn is_by_pool(&self) -> bool {
         self.by_pool.values().sum::<u64>() == self.data_bytes
+    }
+
+    /// Bytes of the keys and values of all omaps, as far as they are counted.
+    pub fn omap_bytes(&self) -> u64 {
+        self.omaps_by_pool.values().sum()
     }
 
     /// What is compressed, of all pools.

@@ -241,6 +241,12 @@ impl PgMap {
         !self.osds.is_empty() && self.osds.values().all(|stats| stats.num_per_pool_osds >= stats.num_osds)
     }
 
+    /// Whether every OSD says what each pool's omaps take of its store.
+    pub fn has_omaps_by_pool(&self) -> bool {
+        !self.osds.is_empty()
+            && self.osds.values().all(|stats| stats.num_per_pool_omap_osds >= stats.num_osds)
+    }
+
     /// Sums a pool.
     pub fn pools(&self) -> BTreeMap<PoolId, PoolTotals> {
         let mut out: BTreeMap<PoolId, PoolTotals> = BTreeMap::new();

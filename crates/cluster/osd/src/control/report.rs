@@ -223,11 +223,12 @@ impl Control {
         self.send_mon(stats, out);
     }
 
-    /// What pools take of the stores: of each pool with a PG here, if the stores count by pool, otherwise only what is compressed.
+    /// What pools take of the stores: of each pool with a PG here, if the stores count data or omaps by pool, otherwise only what is
+    /// compressed.
     fn pool_stat(&self) -> BTreeMap<PoolId, StoreStatfs> {
         let space = self.statfs();
         let mut pools: BTreeSet<PoolId> = space.compressed.keys().copied().collect();
-        if space.is_by_pool() {
+        if space.is_by_pool() || !space.has_uncounted_omaps {
             pools.extend(self.pgs.ids().map(|pg| pg.pg.pool));
         }
         let of_pool = |pool: PoolId| {
@@ -236,6 +237,7 @@ impl Control {
             StoreStatfs {
                 allocated: allocated as i64,
                 data_stored: (allocated.saturating_sub(packed.allocated) + packed.original) as i64,
+                omap_allocated: space.omaps_by_pool.get(&pool).copied().unwrap_or(0) as i64,
                 ..compressed(packed)
             }
         };
@@ -256,7 +258,8 @@ impl Control {
                 available: space.bytes_available,
                 allocated: space.data_bytes as i64,
                 data_stored: data_stored as i64,
-                internal_metadata: used.saturating_sub(space.data_bytes) as i64,
+                omap_allocated: space.omap_bytes() as i64,
+                internal_metadata: used.saturating_sub(space.data_bytes + space.omap_bytes()) as i64,
                 ..compressed(packed)
             },
             up_from: self.up_epoch,
@@ -264,6 +267,7 @@ impl Control {
             num_pgs: self.pgs.len() as u32,
             num_osds: 1,
             num_per_pool_osds: space.is_by_pool().into(),
+            num_per_pool_omap_osds: (!space.has_uncounted_omaps).into(),
             // What is committed can be read: there is no other apply.
             os_perf_stat: PerfStat { commit_latency_ns: latency, apply_latency_ns: latency },
             os_alerts: self.alerts(load),

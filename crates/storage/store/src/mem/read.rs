@@ -94,6 +94,7 @@ impl MemStore {
             metadata_bytes: self.usage.metadata,
             metadata_factor: 1,
             objects: self.collections.values().map(|c| c.objects_count()).sum(),
+            has_uncounted_omaps: true,
             ..StatFs::default()
         }
     }

@@ -141,6 +141,8 @@ impl std::ops::AddAssign for StatFs {
             metadata_factor,
             objects,
             by_pool,
+            omaps_by_pool,
+            has_uncounted_omaps,
             compressed,
         } = more;
         self.bytes_total += bytes_total;
@@ -150,8 +152,11 @@ impl std::ops::AddAssign for StatFs {
         self.metadata_bytes += metadata_bytes;
         self.metadata_factor = self.metadata_factor.max(metadata_factor);
         self.objects += objects;
-        for (pool, bytes) in by_pool {
-            *self.by_pool.entry(pool).or_default() += bytes;
+        self.has_uncounted_omaps |= has_uncounted_omaps;
+        for (sums, more) in [(&mut self.by_pool, by_pool), (&mut self.omaps_by_pool, omaps_by_pool)] {
+            for (pool, bytes) in more {
+                *sums.entry(pool).or_default() += bytes;
+            }
         }
         for (pool, of_pool) in compressed {
             *self.compressed.entry(pool).or_default() += of_pool;
