@@ -34,18 +34,85 @@ pub fn runs_of(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
     runs
 }
 
+/// The bits of a region.
+type Words = [u64; REGION_WORDS];
+
+const REGION_WORDS: usize = REGION_BYTES / 8;
+
+/// A region of the set. Most of a device's are empty or full, and take no memory of their own.
+#[derive(Clone, Debug)]
+enum Region {
+    Empty,
+    Full,
+    /// Neither: how many bits are set, and which.
+    Mixed(u32, Box<Words>),
+}
+
+impl Region {
+    /// In its cheapest form.
+    fn of(words: Box<Words>) -> Self {
+        match words.iter().map(|word| word.count_ones()).sum() {
+            0 => Self::Empty,
+            FULL => Self::Full,
+            set => Self::Mixed(set, words),
+        }
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Full => u64::MAX,
+            Self::Mixed(_, words) => words[at],
+        }
+    }
+
+    fn words(&self) -> Box<Words> {
+        match self {
+            Self::Empty => Box::new([0; REGION_WORDS]),
+            Self::Full => Box::new([u64::MAX; REGION_WORDS]),
+            Self::Mixed(_, words) => words.clone(),
+        }
+    }
+
+    fn set(&self) -> u32 {
+        match self {
+            Self::Empty => 0,
+            Self::Full => FULL,
+            Self::Mixed(set, _) => *set,
+        }
+    }
+
+    /// Changes a bit that is not `there` so far, or is, to the other.
+    fn flip(&mut self, bit: u64, there: bool) {
+        if !matches!(self, Self::Mixed(..)) {
+            *self = Self::Mixed(self.set(), self.words());
+        }
+        let Self::Mixed(set, words) = self else { return };
+        words[(bit / 64) as usize] ^= 1 << (bit % 64);
+        *set = if there { *set + 1 } else { *set - 1 };
+        match *set {
+            0 => *self = Self::Empty,
+            FULL => *self = Self::Full,
+            _ => {}
+        }
+    }
+}
+
+/// Bits that a full region has set.
+const FULL: u32 = REGION_BLOCKS as u32;
+
 /// A set of block numbers below `len`.
 #[derive(Clone, Debug)]
 pub struct Bitmap {
-    words: Vec<u64>,
+    regions: Vec<Region>,
     len: u64,
     set: u64,
 }
 
 impl Bitmap {
     pub fn new(len: u64) -> Self {
-        let regions = len.div_ceil(REGION_BLOCKS);
-        Self { words: vec![0; (regions * REGION_BLOCKS / 64) as usize], len, set: 0 }
+        let regions = vec![Region::Empty; len.div_ceil(REGION_BLOCKS) as usize];
+        Self { regions, len, set: 0 }
     }
 
     pub fn len(&self) -> u64 {
@@ -58,7 +125,9 @@ impl Bitmap {
     }
 
     pub fn contains(&self, block: u64) -> bool {
-        self.words.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
+        let region = self.regions.get((block / REGION_BLOCKS) as usize);
+        let word = |region: &Region| region.word((block % REGION_BLOCKS / 64) as usize);
+        region.is_some_and(|region| word(region) >> (block % 64) & 1 == 1)
     }
 
     /// Returns whether it was missing. A block out of range never is.
@@ -66,7 +135,7 @@ impl Bitmap {
         if block >= self.len || self.contains(block) {
             return false;
         }
-        self.words[(block / 64) as usize] |= 1 << (block % 64);
+        self.regions[(block / REGION_BLOCKS) as usize].flip(block % REGION_BLOCKS, true);
         self.set += 1;
         true
     }
@@ -76,7 +145,7 @@ impl Bitmap {
         if !self.contains(block) {
             return false;
         }
-        self.words[(block / 64) as usize] &= !(1 << (block % 64));
+        self.regions[(block / REGION_BLOCKS) as usize].flip(block % REGION_BLOCKS, false);
         self.set -= 1;
         true
     }
@@ -84,30 +153,58 @@ impl Bitmap {
     /// Adds another set of as many blocks. `false`: they have a block in common.
     pub fn insert_all(&mut self, other: &Self) -> bool {
         let mut apart = self.len == other.len;
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
-            apart &= *word & more == 0;
-            *word |= more;
+        for (region, more) in self.regions.iter_mut().zip(&other.regions) {
+            match (&*region, more) {
+                (_, Region::Empty) => {}
+                (Region::Empty, _) => *region = more.clone(),
+                (Region::Full, _) | (_, Region::Full) => {
+                    apart = false;
+                    *region = Region::Full;
+                }
+                (Region::Mixed(_, ours), Region::Mixed(_, theirs)) => {
+                    let mut words = ours.clone();
+                    for (word, more) in words.iter_mut().zip(theirs.iter()) {
+                        apart &= *word & more == 0;
+                        *word |= more;
+                    }
+                    *region = Region::of(words);
+                }
+            }
         }
-        self.set = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        self.count_again();
         apart
+    }
+
+    fn count_again(&mut self) {
+        self.set = self.regions.iter().map(|region| u64::from(region.set())).sum();
     }
 
     /// The blocks that are missing.
     pub fn missing(&self) -> Self {
-        let mut words: Vec<u64> = self.words.iter().map(|word| !word).collect();
+        let mut regions: Vec<Region> = self.regions.iter().map(inverted).collect();
         // No bit may be set behind the end.
-        for (at, word) in (0..).step_by(64).zip(&mut words) {
-            let inside = self.len.saturating_sub(at).min(64);
-            *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
+        let inside = self.len % REGION_BLOCKS;
+        if let Some(last) = regions.last_mut().filter(|_| inside > 0) {
+            let mut words = last.words();
+            for (at, word) in (0..).step_by(64).zip(words.iter_mut()) {
+                let inside = inside.saturating_sub(at).min(64);
+                *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
+            }
+            *last = Region::of(words);
         }
-        Self { words, len: self.len, set: self.len - self.set }
+        Self { regions, len: self.len, set: self.len - self.set }
     }
 
     /// The first block from `from` on that is missing.
     pub fn next_missing(&self, from: u64) -> Option<u64> {
         let mut at = from;
         while at < self.len {
-            let free = !self.words[(at / 64) as usize] >> (at % 64);
+            let region = &self.regions[(at / REGION_BLOCKS) as usize];
+            if let Region::Full = region {
+                at = (at / REGION_BLOCKS + 1) * REGION_BLOCKS;
+                continue;
+            }
+            let free = !region.word((at % REGION_BLOCKS / 64) as usize) >> (at % 64);
             if free != 0 {
                 let block = at + u64::from(free.trailing_zeros());
                 return (block < self.len).then_some(block);
@@ -127,7 +224,12 @@ impl Bitmap {
         let stop = stop.min(self.len);
         let mut at = from;
         while at < stop {
-            let there = self.words[(at / 64) as usize] >> (at % 64);
+            let region = &self.regions[(at / REGION_BLOCKS) as usize];
+            if let Region::Empty = region {
+                at = (at / REGION_BLOCKS + 1) * REGION_BLOCKS;
+                continue;
+            }
+            let there = region.word((at % REGION_BLOCKS / 64) as usize) >> (at % 64);
             if there != 0 {
                 return (at + u64::from(there.trailing_zeros())).min(stop);
             }
@@ -153,14 +255,15 @@ impl Bitmap {
     }
 
     pub fn regions(&self) -> u64 {
-        self.len.div_ceil(REGION_BLOCKS)
+        self.regions.len() as u64
     }
 
     /// A region's bits as bytes; `None` if none is set.
     pub fn region(&self, region: u64) -> Option<Vec<u8>> {
-        let words = &self.words[(region * REGION_BLOCKS / 64) as usize..][..REGION_BYTES / 8];
-        let any = words.iter().any(|w| *w != 0);
-        any.then(|| words.iter().flat_map(|w| w.to_le_bytes()).collect())
+        match &self.regions[region as usize] {
+            Region::Empty => None,
+            region => Some(region.words().iter().flat_map(|w| w.to_le_bytes()).collect()),
+        }
     }
 
     /// Sets the bits of an empty region from its bytes. `false`: they are not a region's.
@@ -168,15 +271,24 @@ impl Bitmap {
         if region >= self.regions() || bytes.len() != REGION_BYTES {
             return false;
         }
-        let first = (region * REGION_BLOCKS / 64) as usize;
-        let words = self.words[first..].iter_mut().zip(bytes.chunks_exact(8));
-        for (word, bytes) in words {
+        let mut words = Box::new([0; REGION_WORDS]);
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = bytes.try_into().map_or(0, u64::from_le_bytes);
-            self.set += u64::from(word.count_ones());
         }
+        let loaded = Region::of(words);
+        self.set += u64::from(loaded.set());
+        self.regions[region as usize] = loaded;
         // No bit may be set behind the end.
         let last = (region + 1) * REGION_BLOCKS;
         (self.len..last).all(|block| !self.contains(block))
+    }
+}
+
+fn inverted(region: &Region) -> Region {
+    match region {
+        Region::Empty => Region::Full,
+        Region::Full => Region::Empty,
+        Region::Mixed(set, words) => Region::Mixed(FULL - set, Box::new(words.map(|word| !word))),
     }
 }
 
@@ -230,6 +342,28 @@ mod tests {
         assert_eq!((missing.count(), missing.missing().count()), (len - bitmap.count(), bitmap.count()));
         let all = vec![0xff; REGION_BYTES];
         assert!(!Bitmap::new(len).load_region(1, &all), "bits behind the end");
+    }
+
+    #[test]
+    fn regions_that_are_empty_or_full_take_no_memory() {
+        let mut bitmap = Bitmap::new(3 * REGION_BLOCKS + 10);
+        let mixed =
+            |b: &Bitmap| b.regions.iter().filter(|region| matches!(region, Region::Mixed(..))).count();
+        let missing = bitmap.missing();
+        assert_eq!((mixed(&bitmap), mixed(&missing), missing.count()), (0, 1, 3 * REGION_BLOCKS + 10));
+        let second = REGION_BLOCKS..2 * REGION_BLOCKS;
+        assert!(second.clone().all(|block| bitmap.insert(block)));
+        assert_eq!((mixed(&bitmap), bitmap.next_missing(REGION_BLOCKS)), (0, Some(2 * REGION_BLOCKS)));
+        assert_eq!(bitmap.region(1), Some(vec![0xff; REGION_BYTES]));
+        assert!(bitmap.remove(REGION_BLOCKS + 7) && !bitmap.remove(REGION_BLOCKS + 7));
+        assert_eq!((mixed(&bitmap), bitmap.next_missing(REGION_BLOCKS)), (1, Some(REGION_BLOCKS + 7)));
+        let mut one = Bitmap::new(bitmap.len());
+        assert!(one.insert(REGION_BLOCKS + 7) && bitmap.insert_all(&one) && mixed(&bitmap) == 0);
+        assert!(!bitmap.insert_all(&one), "a block in common with a full region");
+        assert!(second.into_iter().all(|block| bitmap.remove(block)));
+        assert_eq!((mixed(&bitmap), bitmap.count(), bitmap.next_present(0)), (0, 0, bitmap.len()));
+        assert!(bitmap.insert_all(&missing) && !bitmap.insert_all(&missing));
+        assert_eq!((bitmap.count(), bitmap.missing().count()), (bitmap.len(), 0));
     }
 
     #[test]
