@@ -307,6 +307,7 @@ def test_a_monitors_directory_from_an_older_backup_is_refused_with_the_way_out(t
         expect(part in failed.words, f"{part}: {failed.words}")
     expect("after" in rebuild(cluster, "--force"), "the newer map has the pool")
     cluster.up()
+    expect("failed" not in cluster.said, f"what the rebuild has mended is not said again: {cluster.said}")
     until(lambda: all(s["state_name"] == "active+clean" for s in client.ceph_json("status")["pgmap"]["pgs_by_state"]),
           "every PG clean")
     check_objects(t, client, "after", ["x", "y"])

@@ -132,6 +132,8 @@ struct Started {
     reports: Receiver<CoreReport>,
     metrics: Option<SocketAddr>,
     last_words: Option<LastWords>,
+    /// What they say of the process before.
+    last_failure: Option<String>,
 }
 
 impl Cluster {
@@ -153,10 +155,9 @@ impl Cluster {
         let memory_target = values.get(opt::OSD_MEMORY_TARGET);
         // Taken before the ports: a second start on the same directory reports that, not a port in use.
         let dir = ClusterDir::lock(&request.dir)?;
-        let last_failure = last_words::last_failure(dir.path());
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
-            Ok(Started { osds, planner, threads, reports, metrics, last_words }) => {
+            Ok(Started { osds, planner, threads, reports, metrics, last_words, last_failure }) => {
                 let info = ClusterInfo {
                     dir: dir.path().to_owned(),
                     mon_addr: description.mon_addr,
@@ -205,7 +206,8 @@ impl Cluster {
         if let Some(pid) = dir.killed_before() {
             tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());
         }
-        if let Some(failure) = last_words::last_failure(dir.path()) {
+        let last_failure = last_words::last_failure(dir.path());
+        if let Some(failure) = &last_failure {
             tracing::warn!("the last process that served it failed: {failure}");
         }
         let (reports, receiver) = channel();
@@ -237,7 +239,7 @@ impl Cluster {
         let planner = OsdPlanner::new(request, values, description, dir.path())?;
         let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now())?;
         // Without it `loligo status` knows less; the cluster serves all the same.
-        let last_words = LastWords::reserve(dir.path())
+        let last_words = LastWords::reserve(dir.path(), last_failure.as_deref())
             .inspect_err(|error| tracing::warn!("{}/{}: {error}", dir.path().display(), last_words::NAME))
             .ok();
         dir.write_client_files(description)?;
@@ -255,7 +257,7 @@ impl Cluster {
         for (osd, reason) in planned.failed {
             note_failure(&threads, osd, &reason);
         }
-        Ok(Started { osds, planner, threads, reports: receiver, metrics, last_words })
+        Ok(Started { osds, planner, threads, reports: receiver, metrics, last_words, last_failure })
     }
 
     /// What `loligo up` prints.

@@ -26,12 +26,12 @@ static OF_PROCESS: Mutex<Option<LastWords>> = Mutex::new(None);
 pub(crate) struct LastWords(Arc<File>);
 
 impl LastWords {
-    /// Makes the file, with all of its bytes, if it is not there. What it says stays.
-    pub(crate) fn reserve(dir: &Path) -> io::Result<Self> {
+    /// Makes the file, with all of its bytes, if it is not there. It goes on saying what it said (`said`).
+    pub(crate) fn reserve(dir: &Path, said: Option<&str>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(dir.join(NAME))?;
         let words = Self(Arc::new(file));
-        words.write(&last_failure(dir).unwrap_or_default())?;
+        words.write(said.unwrap_or_default())?;
         *OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
         Ok(words)
     }
@@ -75,6 +75,19 @@ pub fn say_last(reason: &str) {
     }
 }
 
+/// Takes back what the last process said that served a directory: what ended it is mended.
+pub(crate) fn mended(dir: &Path) {
+    let words = OpenOptions::new().write(true).open(dir.join(NAME));
+    match words.map(|file| LastWords(Arc::new(file))) {
+        Ok(words) => words.clear(),
+        // No process has served it since the file exists.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!("{}: {error}; the next start repeats what it says", dir.join(NAME).display());
+        }
+    }
+}
+
 /// When and why the process that served a directory last ended, if that was a failure.
 pub fn last_failure(dir: &Path) -> Option<String> {
     let mut bytes = Vec::new();
@@ -93,22 +106,28 @@ mod tests {
     fn what_was_said_last_is_read_until_a_start_takes_it_back() {
         let tmp = tempfile::tempdir().unwrap();
         assert_eq!(last_failure(tmp.path()), None, "no file");
-        let words = LastWords::reserve(tmp.path()).unwrap();
+        let words = LastWords::reserve(tmp.path(), None).unwrap();
         assert_eq!(last_failure(tmp.path()), None, "nothing was said");
         words.say("a long reason of which\na shorter one leaves nothing");
         words.say("the disk\nis full");
         let found = last_failure(tmp.path()).unwrap();
         assert!(found.ends_with(&format!("Z, process {}: the disk is full", std::process::id())), "{found}");
-        let words = LastWords::reserve(tmp.path()).unwrap();
+        let words = LastWords::reserve(tmp.path(), Some(&found)).unwrap();
         assert_eq!(last_failure(tmp.path()), Some(found), "the next start has not succeeded yet");
         words.clear();
         assert_eq!(last_failure(tmp.path()), None);
+        words.say("the state is lost");
+        mended(tmp.path());
+        assert_eq!(last_failure(tmp.path()), None);
+        std::fs::remove_file(tmp.path().join(NAME)).unwrap();
+        mended(tmp.path());
+        assert!(!tmp.path().join(NAME).exists(), "where nothing was said nothing is made");
     }
 
     #[test]
     fn the_file_has_its_blocks_before_anything_is_said() {
         let tmp = tempfile::tempdir().unwrap();
-        let words = LastWords::reserve(tmp.path()).unwrap();
+        let words = LastWords::reserve(tmp.path(), None).unwrap();
         let blocks = || std::fs::metadata(tmp.path().join(NAME)).unwrap().blocks();
         let before = blocks();
         words.say(&"é".repeat(10_000));
@@ -116,7 +135,7 @@ mod tests {
         assert!(last_failure(tmp.path()).unwrap().ends_with('é'));
         // A start takes a damaged file over.
         std::fs::write(tmp.path().join(NAME), [0xff; 10_000]).unwrap();
-        LastWords::reserve(tmp.path()).unwrap().clear();
+        LastWords::reserve(tmp.path(), None).unwrap().clear();
         assert_eq!(last_failure(tmp.path()), None);
     }
 }

@@ -22,7 +22,7 @@ use crate::core_main::MonPlan;
 use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
 use crate::open::{self, StoreHandle};
 use crate::plan::OsdPlanner;
-use crate::{HostError, monstore};
+use crate::{HostError, last_words, monstore};
 
 /// How long a store may take to answer a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -111,6 +111,8 @@ fn rebuild_in(dir: &ClusterDir, description: &Description, force: bool) -> Resul
     let (commands, _receiver) = unbounded_channel();
     let (mon, store) = open::mon(&plan, &values, commands, clock.now())?;
     drop(store);
+    // The log keeps why the last process ended; the next start has nothing to warn of.
+    last_words::mended(dir.path());
     Ok(Rebuilt {
         source,
         found_epoch: map.epoch.0,
