@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 
+import metrics
 import namespaces
 import wire
 from harness import BOUND, Failure, equal, expect, until
@@ -376,3 +377,31 @@ def test_a_process_that_may_open_no_more_files_takes_new_clients_for_idle_ones(t
         for peer in idle:
             peer.close()
         cluster.stop()
+
+
+def test_a_process_that_may_open_no_more_files_is_still_asked_and_ends_no_client_for_it(t):
+    limit = 120
+    cluster = t.cluster("--osds", "1", "--store", "mem", "--cores", "1", "--metrics", "127.0.0.1:0",
+                        prefix=["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"])
+    cluster.prefix = []
+    client, asok = t.client(cluster), os.path.join(cluster.dir, "osd.0.asok")
+    port = int(re.search(r"Prometheus: .*:(\d+)/metrics", cluster.said)[1])
+    files = f"/proc/{cluster.pid()}/fd"
+    idle = []
+    while len(os.listdir(files)) < limit:
+        idle += connections(cluster, 1, True)
+    argv = cluster.argv("status", cluster.dir, "-f", "json")
+    for _ in range(3):
+        asked = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(4)]
+        for process in asked:
+            said = json.loads(process.communicate(timeout=BOUND)[0])
+            equal((said["cluster"] or {}).get("osds_up"), 1, f"status: {said}")
+        expect("version" in client.ceph("daemon", asok, "version", timeout=BOUND).text, "the admin socket answers")
+        expect("ceph_osd_op_latency_sum" in metrics.scrape(port, strict=True)[0], "the metrics have the OSD's counters")
+        equal(len(os.listdir(files)), limit, "all files are in use still")
+    expect("may open no more files" not in cluster.log(), cluster.log()[-2000:])
+    stopped = subprocess.run(cluster.argv("stop", cluster.dir, "--osd", "0"), capture_output=True, timeout=BOUND, check=False)
+    equal(stopped.returncode, 0, f"one OSD is stopped: {stopped.stderr!r}")
+    for peer in idle:
+        peer.close()
+    cluster.stop()

@@ -20,13 +20,16 @@ use tokio::task::JoinHandle;
 use types::{Errno, OsdId};
 
 use crate::core::Core;
+use crate::spare::Reserve;
 
 /// Bytes of the longest request. The OSD has a limit of its own, with a sentence.
 const REQUEST_MAX: usize = 1 << 20;
 /// How long a peer may take to write its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait when a connection cannot be accepted.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// How long a peer may take to take its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that get through where the process may open no more files.
+const RESERVED_FILES: usize = 1;
 
 /// The admin sockets of a core's OSDs.
 #[derive(Default)]
@@ -97,26 +100,25 @@ fn remove(path: &Path) {
 }
 
 async fn serve(core: Rc<Core>, osd: OsdId, listener: UnixListener) {
+    let reserve = Rc::new(Reserve::new(format!("osd.{osd}: admin socket"), RESERVED_FILES));
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::task::spawn_local(converse(core.clone(), osd, stream));
-            }
-            Err(error) => {
-                // Out of files, as a rule: others must end first.
-                tracing::warn!("osd.{osd}: admin socket: accept: {error}");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-            }
-        }
+        let (mut stream, _) = reserve.accept(&core, |cx| listener.poll_accept(cx)).await;
+        let (core, reserve) = (core.clone(), reserve.clone());
+        tokio::task::spawn_local(async move {
+            converse(&core, osd, &mut stream).await;
+            reserve.end(stream.into_std());
+        });
     }
 }
 
-async fn converse(core: Rc<Core>, osd: OsdId, mut stream: UnixStream) {
-    let request = tokio::time::timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await;
+async fn converse(core: &Core, osd: OsdId, stream: &mut UnixStream) {
+    let request = tokio::time::timeout(REQUEST_TIMEOUT, read_request(stream)).await;
     // A peer that is gone, or stops in the middle of its request, gets no answer.
     let Ok(Ok(request)) = request else { return };
     let answer = core.ask_osd(osd, request).await;
-    let _ = stream.write_all(&encode_answer(answer.map_err(|(errno, why)| (errno.code(), why)))).await;
+    let answer = encode_answer(answer.map_err(|(errno, why)| (errno.code(), why)));
+    // A peer that does not take the answer loses it.
+    let _ = tokio::time::timeout(ANSWER_TIMEOUT, stream.write_all(&answer)).await;
 }
 
 /// The bytes before the zero byte or the newline that ends a request.

@@ -27,6 +27,7 @@ use crate::admin_socket::encode_answer;
 use crate::core::Core;
 use crate::mon_command::{MonAnswer, MonCommand};
 use crate::osds::OsdState;
+use crate::spare::Reserve;
 
 /// The version of the requests that this build makes and takes.
 pub const CONTROL_VERSION: u64 = 1;
@@ -37,8 +38,10 @@ const FIRST_BYTE: Duration = Duration::from_millis(200);
 const WHOLE_REQUEST: Duration = Duration::from_secs(5);
 /// Bytes of the longest request.
 const REQUEST_MAX: usize = 64 << 10;
-/// How long to wait when a connection cannot be accepted.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// How long a peer may take to take its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that get through where the process may open no more files: some may wait for an OSD to stop or start.
+const RESERVED_FILES: usize = 4;
 
 /// What is asked of one OSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,35 +80,36 @@ pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!("{}: {error}; `loligo status` will know less", path.display()),
     };
+    let reserve = Rc::new(Reserve::new(path.display().to_string(), RESERVED_FILES));
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::task::spawn_local(converse(core.clone(), stream));
-            }
-            Err(error) => {
-                // Out of files, as a rule: others must end first.
-                tracing::warn!("{}: accept: {error}", path.display());
-                tokio::time::sleep(ACCEPT_RETRY).await;
-            }
-        }
+        let (mut stream, _) = reserve.accept(&core, |cx| listener.poll_accept(cx)).await;
+        let (core, reserve) = (core.clone(), reserve.clone());
+        tokio::task::spawn_local(async move {
+            converse(&core, &mut stream).await;
+            reserve.end(stream.into_std());
+        });
     }
 }
 
-async fn converse(core: Rc<Core>, mut stream: UnixStream) {
+async fn converse(core: &Core, stream: &mut UnixStream) {
     // A peer that is gone, or that stops in the middle of its request, gets no answer.
-    let Ok(text) = read_request(&mut stream).await else { return };
+    let Ok(text) = read_request(stream).await else { return };
     let answer = match parse(&text) {
-        Request::Status => status(&core).to_string().into_bytes(),
-        Request::ControlStatus => line(json!({ "ok": true, "status": status(&core) })),
+        Request::Status => status(core).to_string().into_bytes(),
+        Request::ControlStatus => line(json!({ "ok": true, "status": status(core) })),
         Request::Bad(error) => line(json!({ "ok": false, "error": error })),
-        Request::Osd(request) => match ask_osd(&core, request).await {
+        Request::Osd(request) => match ask_osd(core, request).await {
             Ok(text) => line(json!({ "ok": true, "text": text })),
             Err(error) => line(json!({ "ok": false, "error": error })),
         },
-        Request::Admin(text) => admin_answer(ask_mon(&core, text).await),
+        Request::Admin(text) => admin_answer(ask_mon(core, text).await),
     };
-    let _ = stream.write_all(&answer).await;
-    let _ = stream.shutdown().await;
+    let write = async {
+        stream.write_all(&answer).await?;
+        stream.shutdown().await
+    };
+    // A peer that does not take the answer loses it.
+    let _ = tokio::time::timeout(ANSWER_TIMEOUT, write).await;
 }
 
 /// The bytes up to the zero byte or the newline that ends a request, that byte included; fewer where the peer closes its

@@ -30,15 +30,9 @@ use crate::link::{Link, Wake};
 use crate::mon_command::{MonAnswer, MonCommand, MonReply};
 use crate::monstore::MonStore;
 use crate::osds::{OsdState, OsdStates};
-use crate::spare::{self, SpareFile};
+use crate::spare::{self, ACCEPT_RETRY, ACCEPT_WARNED_EVERY, SpareFile};
 use crate::store_events::StoreEvents;
 use runtime::Clock;
-
-/// How often a log line says that connections can't be accepted.
-const ACCEPT_WARNED_EVERY: Duration = Duration::from_secs(10);
-/// How long to wait when a connection cannot be accepted, or another had to end for it: clients that connect again at once must not
-/// keep a core busy with each other.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A burst of events that takes as long is worth a line in the log.
 const TURN_NANOS_LOGGED: u64 = 20_000_000;

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use types::OsdId;
 
 use crate::core::Core;
+use crate::spare::Reserve;
 
 /// Bytes of the longest request: its line and its headers.
 const REQUEST_MAX: usize = 8 << 10;
@@ -30,8 +31,9 @@ const OSD_TIMEOUT: Duration = Duration::from_secs(2);
 const OSD_ANSWER_MAX: u32 = 1 << 20;
 /// Connections at a time; more are ended at once.
 const CONNECTIONS_MAX: usize = 16;
-/// How long to wait when a connection cannot be accepted.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// For one connection where the process may open no more files, and what asks an OSD for it: a socket, and the directory of one that has
+/// a long path.
+const RESERVED_FILES: usize = 3;
 
 /// Serves for good. `dir`: the cluster's, where the OSDs' admin sockets are.
 pub(crate) async fn serve(core: Rc<Core>, listener: std::net::TcpListener, dir: PathBuf) {
@@ -39,33 +41,31 @@ pub(crate) async fn serve(core: Rc<Core>, listener: std::net::TcpListener, dir: 
         Ok(listener) => listener,
         Err(error) => return tracing::warn!("--metrics: the listener can't be used: {error}"),
     };
-    let open = Rc::new(Cell::new(0));
+    let (open, reserve) = (Rc::new(Cell::new(0)), Rc::new(Reserve::new("--metrics".into(), RESERVED_FILES)));
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) if open.get() < CONNECTIONS_MAX => {
-                open.set(open.get() + 1);
-                let (core, dir, open) = (core.clone(), dir.clone(), open.clone());
-                tokio::task::spawn_local(async move {
-                    converse(&core, stream, dir).await;
-                    open.set(open.get() - 1);
-                });
-            }
-            Ok((_, peer)) => tracing::debug!("--metrics: {peer} is one connection too many"),
-            Err(error) => {
-                tracing::warn!("--metrics: accept: {error}");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-            }
+        let (mut stream, peer) = reserve.accept(&core, |cx| listener.poll_accept(cx)).await;
+        if open.get() >= CONNECTIONS_MAX {
+            tracing::debug!("--metrics: {peer} is one connection too many");
+            reserve.end(stream.into_std());
+            continue;
         }
+        open.set(open.get() + 1);
+        let (core, dir, open, reserve) = (core.clone(), dir.clone(), open.clone(), reserve.clone());
+        tokio::task::spawn_local(async move {
+            converse(&core, &mut stream, &dir, &reserve).await;
+            reserve.end(stream.into_std());
+            open.set(open.get() - 1);
+        });
     }
 }
 
-async fn converse(core: &Core, mut stream: TcpStream, dir: PathBuf) {
-    let request = tokio::time::timeout(REQUEST_TIMEOUT, read_head(&mut stream)).await;
+async fn converse(core: &Core, stream: &mut TcpStream, dir: &Path, reserve: &Reserve) {
+    let request = tokio::time::timeout(REQUEST_TIMEOUT, read_head(stream)).await;
     // A peer that is gone, or stops in the middle of its request, gets no answer.
     let Ok(Ok(head)) = request else { return };
     let answer = match wanted(&head) {
         Wanted::Metrics { with_body } => {
-            let text = all_metrics(core, dir).await;
+            let text = all_metrics(core, dir, reserve).await;
             response("200 OK", "text/plain; version=0.0.4; charset=utf-8", &text, with_body)
         }
         Wanted::Nothing(status) => response(status, "text/plain; charset=utf-8", "see /metrics\n", true),
@@ -122,7 +122,7 @@ fn response(status: &str, kind: &str, body: &str, with_body: bool) -> String {
 }
 
 /// What the monitor knows, and every OSD's counters.
-async fn all_metrics(core: &Core, dir: PathBuf) -> String {
+async fn all_metrics(core: &Core, dir: &Path, reserve: &Reserve) -> String {
     let mut text = match core.node().mon() {
         Some(mon) => mon.metrics(core.shared.clock.now()),
         // The listener is where the monitor is.
@@ -133,7 +133,7 @@ async fn all_metrics(core: &Core, dir: PathBuf) -> String {
     let mut counters: BTreeMap<(String, String), OsdCounter> = BTreeMap::new();
     for osd in osds {
         let path = dir.join(format!("osd.{osd}.asok"));
-        let ask = |prefix| ask_socket(path.clone(), prefix);
+        let ask = |prefix| ask_socket(&path, prefix, reserve);
         let (Some(dump), Some(schema)) = (ask("perf dump").await, ask("perf schema").await) else {
             tracing::debug!("--metrics: osd.{osd} gives no counters");
             continue;
@@ -145,9 +145,10 @@ async fn all_metrics(core: &Core, dir: PathBuf) -> String {
 }
 
 /// What an OSD's admin socket answers; `None` where the OSD stops, or is too slow.
-async fn ask_socket(path: PathBuf, prefix: &str) -> Option<Value> {
+async fn ask_socket(path: &Path, prefix: &str, reserve: &Reserve) -> Option<Value> {
+    let connect = || async { UnixStream::connect(SocketPath::of(path)?.as_path()).await };
+    let mut stream = tokio::time::timeout(OSD_TIMEOUT, reserve.open(connect)).await.ok()?.ok()?;
     let ask = async {
-        let mut stream = UnixStream::connect(SocketPath::of(&path)?.as_path()).await?;
         stream.write_all(format!("{{\"prefix\":\"{prefix}\"}}\0").as_bytes()).await?;
         let len = stream.read_u32().await?;
         if len > OSD_ANSWER_MAX {
@@ -157,7 +158,9 @@ async fn ask_socket(path: PathBuf, prefix: &str) -> Option<Value> {
         stream.read_exact(&mut text).await?;
         io::Result::Ok(text)
     };
-    let text = tokio::time::timeout(OSD_TIMEOUT, ask).await.ok()?.ok()?;
+    let text = tokio::time::timeout(OSD_TIMEOUT, ask).await;
+    reserve.end(stream.into_std());
+    let text = text.ok()?.ok()?;
     serde_json::from_slice(&text).ok()
 }
 

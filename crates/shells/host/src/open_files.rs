@@ -8,8 +8,8 @@ use crate::dir::Description;
 
 /// Open files of a process with a cluster in which nothing happens, rounded up: those of the process, of each OSD (its store, its
 /// ports, its connections to the monitor and to itself), and of each core.
-const OF_PROCESS: u64 = 32;
-const OF_OSD: u64 = 16;
+const OF_PROCESS: u64 = 40;
+const OF_OSD: u64 = 17;
 const OF_CORE: u64 = 4;
 
 /// What is to be left for clients, each of which has a connection to the monitor and to the OSDs that it uses.
