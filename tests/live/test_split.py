@@ -170,6 +170,8 @@ def test_what_took_pgs_from_their_objects_is_undone_after_a_restart(t):
         for _ in range(2):
             end()
             cluster.up()
+        until(lambda: {s["state_name"] for s in client.ceph_json("status")["pgmap"]["pgs_by_state"]} == {"active+clean", "down"},
+              "they are shown as away")
         # It is refused until the OSDs have said which PGs they serve.
         back = ("osd", "pool", "set", "p", "pgp_num", "8")
         until(lambda: "would leave" not in client.ceph(*back, code=None).words, "the change is taken")

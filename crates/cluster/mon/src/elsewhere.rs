@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crush::CrushMap;
-use maps::{Incremental, OsdMap};
+use maps::{Incremental, OsdMap, UpActing};
 use types::{OsdId, PgId, UTime};
 
 use crate::crush_view;
@@ -63,12 +63,28 @@ impl Mon {
         }
         let placed = self.osdmap.pg_to_up_acting(id);
         self.note_home(id, &placed);
+        let is_known_away = self.is_known_away(id, &placed);
+        if is_known_away {
+            self.pgmap.recall(id);
+        }
         let Some(pg) = self.pgmap.pgs.get(&id) else { return };
         // An OSD that the map gives the PG, and that has an old copy, says itself what the PG waits for.
         let is_current = pg.acting.iter().any(|osd| placed.acting.contains(osd));
-        let elsewhere = !is_current && self.is_reported_away(&self.osdmap, id);
+        let elsewhere = !is_current && (is_known_away || self.is_reported_away(&self.osdmap, id));
         let is_up = osdmap::is_up(&self.osdmap, pg.acting_primary.0);
         self.pgmap.set_elsewhere(now, id, elsewhere, is_up);
+    }
+
+    /// Holds the PGs of which only the home is known against the map: an OSD that may have them has reported all of its PGs.
+    pub(crate) fn place_kept(&mut self, now: UTime) {
+        let kept: Vec<PgId> = self.away.keys().copied().filter(|pg| self.pgmap.is_home_kept(*pg)).collect();
+        kept.into_iter().for_each(|pg| self.place_pg(now, pg));
+    }
+
+    /// Whether a PG is not where its objects are by what was kept from before the start: no OSD reports it.
+    fn is_known_away(&self, id: PgId, placed: &UpActing) -> bool {
+        let home = self.home_against(id, &placed.acting).filter(|_| self.pgmap.is_home_kept(id));
+        home.is_some_and(|home| is_away(&self.osdmap, home, placed))
     }
 
     /// Whether a PG that was reported is not where its objects are by this map.

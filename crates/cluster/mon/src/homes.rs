@@ -9,7 +9,8 @@ use types::{OsdId, PgId, PoolId, UTime};
 
 use crate::elsewhere::osd_names;
 use crate::mon::Mon;
-use crate::service::{osdmap, pg_homes};
+use crate::service::osdmap;
+use crate::service::pg_homes::{self, PgHomes};
 use crate::state::Batch;
 
 /// Why PGs stay where they are.
@@ -93,47 +94,77 @@ impl Mon {
 
     /// A PG's home, if it is known. One from before the monitor's start counts only once the OSDs that the map gives the PG have
     /// said which PGs they serve, and this is none of them: it may have been imported there since.
-    fn home_against(&self, id: PgId, acting: &[OsdId]) -> Option<&[OsdId]> {
-        let has_reported = |osd: &OsdId| {
-            let entry = self.osdmap.osd(*osd).filter(|entry| entry.is_up());
-            entry.is_some_and(|entry| self.pgmap.has_reported_all(*osd, entry.info.up_from))
-        };
-        let counts = !self.pgmap.is_home_kept(id) || acting.iter().all(has_reported);
+    pub(crate) fn home_against(&self, id: PgId, acting: &[OsdId]) -> Option<&[OsdId]> {
+        let counts = !self.pgmap.is_home_kept(id) || acting.iter().all(|osd| self.has_reported_all(*osd));
         self.pgmap.home(id).filter(|_| counts)
     }
 
-    /// Notes whether a PG's home is to be kept over a restart: no OSD reports a PG that is away. While the OSDs of it are
+    /// Whether an OSD has reported all PGs that it leads, since it is up.
+    pub(crate) fn has_reported_all(&self, osd: OsdId) -> bool {
+        let entry = self.osdmap.osd(osd).filter(|entry| entry.is_up());
+        entry.is_some_and(|entry| self.pgmap.has_reported_all(osd, entry.info.up_from))
+    }
+
+    /// What is to be kept over a restart of a PG's home, by this map: no OSD reports a PG that is away. While the OSDs of it are
     /// down, as when the cluster stops, what was noted stays.
+    fn kept_home<'a>(
+        &'a self,
+        map: &OsdMap,
+        id: PgId,
+        home: Option<&'a [OsdId]>,
+        placed: &UpActing,
+    ) -> Option<&'a [OsdId]> {
+        match whereabouts(map, home?, placed) {
+            Whereabouts::Waits => self.away.get(&id).map(Vec::as_slice),
+            Whereabouts::Away => home,
+            Whereabouts::AtHome => None,
+        }
+    }
+
+    /// Notes whether a PG's home is to be kept.
     pub(crate) fn note_home(&mut self, id: PgId, placed: &UpActing) {
-        let found = self.pgmap.home(id).map(|home| (home, whereabouts(&self.osdmap, home, placed)));
-        let changed = match found {
-            Some((_, Whereabouts::Waits)) => false,
-            Some((home, Whereabouts::Away)) if self.away.get(&id).is_some_and(|kept| kept == home) => false,
-            Some((home, Whereabouts::Away)) => {
-                let home = home.to_vec();
-                self.away.insert(id, home);
-                true
-            }
-            Some((_, Whereabouts::AtHome)) | None => self.away.remove(&id).is_some(),
-        };
-        self.away_changed |= changed;
+        let noted = self.away.get(&id).map(Vec::as_slice);
+        let kept = self.kept_home(&self.osdmap, id, self.pgmap.home(id), placed);
+        if kept == noted {
+            return;
+        }
+        match kept.map(<[OsdId]>::to_vec) {
+            Some(home) => drop(self.away.insert(id, home)),
+            None => drop(self.away.remove(&id)),
+        }
+        self.away_changed = true;
     }
 
     /// Takes the homes that were kept from before the start, and holds them against the map.
     pub(crate) fn open_homes(&mut self, now: UTime) {
         self.away = pg_homes::open(&self.state);
         let kept = self.away.len();
-        self.away.retain(|pg, _| self.pgmap.pgs.contains_key(pg));
+        // One that is made again has no home.
+        self.away.retain(|pg, _| self.pgmap.pgs.contains_key(pg) && self.forced_pgs.epoch(*pg).is_none());
         self.away_changed = self.away.len() != kept;
         self.pgmap.keep_homes(self.away.clone());
         self.place_pgs(now);
     }
 
-    /// Puts the homes of PGs that are away into a batch, where they changed.
-    pub(crate) fn put_homes(&mut self, batch: &mut Batch) {
-        if std::mem::take(&mut self.away_changed) {
+    /// Puts the homes of PGs that are away into a batch. `next`: a map that becomes durable with it, and may take PGs away.
+    pub(crate) fn put_homes(&mut self, next: Option<&OsdMap>, batch: &mut Batch) {
+        if let Some(map) = next {
+            // What is noted follows with the commit.
+            pg_homes::put(&self.away_by(map), &self.state, batch);
+        } else if std::mem::take(&mut self.away_changed) {
             pg_homes::put(&self.away, &self.state, batch);
         }
+    }
+
+    /// The homes that are to be kept once a map is in force.
+    fn away_by(&self, map: &OsdMap) -> PgHomes {
+        let pgs = map.pools.iter().flat_map(|(pool, p)| (0..p.pg_num).map(|seed| PgId { pool: *pool, seed }));
+        let kept = pgs.filter_map(|id| {
+            let home = self.pgmap.home_of_next(id)?;
+            let kept = self.kept_home(map, id, Some(home), &map.pg_to_up_acting(id));
+            kept.map(|home| (id, home.to_vec()))
+        });
+        kept.collect()
     }
 
     /// The map with this pool in place of that of its number, and with every OSD up.

@@ -405,7 +405,6 @@ impl Mon {
         self.services.reserve(&mut self.pending.batch);
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
-        self.put_homes(&mut kept);
         self.pending.batch.0.extend(kept.0);
         let Pending { mut batch, with_map, osdmap: increment, deferred, maps_to, .. } =
             std::mem::take(&mut self.pending);
@@ -413,6 +412,7 @@ impl Mon {
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
             Ok(osdmap) => {
+                self.put_homes(osdmap.as_ref().map(|next| &next.map), &mut batch);
                 batch.0.extend(with_map.0);
                 for line in deferred.iter().filter_map(|reply| reply.audit.clone()) {
                     self.log.add(line, &mut batch);
@@ -425,6 +425,7 @@ impl Mon {
             }
             Err(error) => {
                 // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
+                self.put_homes(None, &mut batch);
                 for line in deferred.iter().filter(|reply| !reply.of_map).filter_map(|r| r.audit.clone()) {
                     self.log.add(line, &mut batch);
                 }

@@ -335,12 +335,16 @@ impl Mon {
         let ack =
             m.pg_stat.iter().map(|(pg, stat)| (*pg, (stat.reported_seq, stat.reported_epoch))).collect();
         if m.fsid == self.config.fsid && osdmap::is_up(&self.osdmap, osd) {
+            let was_silent = !self.has_reported_all(OsdId(osd));
             self.pgmap.report_osd(now, osd, m.osd_stat.clone(), m.pool_stat.clone());
             for (pg, stat) in &m.pg_stat {
                 self.pgmap.report_pg(*pg, stat.clone());
                 self.note_pg_state(*pg, stat.state);
                 // The report was sent before its OSD knew the newest map.
                 self.place_pg(now, *pg);
+            }
+            if was_silent && self.has_reported_all(OsdId(osd)) {
+                self.place_kept(now);
             }
         }
         self.finish_pools(now);

@@ -18,6 +18,12 @@ pub(crate) fn serves(state: PgState) -> bool {
     state.has(PgState::ACTIVE) || state.has(PgState::PEERED)
 }
 
+/// What a PG comes out of where it is new: it has the same number without the highest bit, and may be new as well.
+pub(super) fn parent(id: PgId) -> Option<PgId> {
+    let bit = id.seed.checked_ilog2()?;
+    Some(PgId { seed: id.seed & !(1 << bit), ..id })
+}
+
 impl Homes {
     /// Takes what was kept from before the start.
     pub fn keep(&mut self, id: PgId, home: Vec<OsdId>) {
@@ -38,9 +44,7 @@ impl Homes {
     /// A PG is new. If it comes out of one that is known, its objects are where those are. (PGs of a new pool come before
     /// any of them was reported.)
     pub fn add(&mut self, id: PgId) {
-        // The PG that it comes out of has the same number without the highest bit, or is one that is new as well.
-        let Some(bit) = id.seed.checked_ilog2() else { return };
-        let parent = PgId { seed: id.seed & !(1 << bit), ..id };
+        let Some(parent) = parent(id) else { return };
         if let Some(home) = self.by_pg.get(&parent).cloned() {
             self.by_pg.insert(id, home);
             if self.kept.contains(&parent) {

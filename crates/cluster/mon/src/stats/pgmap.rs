@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use messages::{ObjectStatSum, OsdStat, PgStat, PgState, PoolStat, StoreStatfs};
 use types::{Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
 
-use super::homes::Homes;
+use super::homes::{self, Homes};
 
 /// A PG that exists in the map and was not reported yet.
 fn unreported(created: Epoch, now: UTime) -> PgStat {
@@ -184,9 +184,27 @@ impl PgMap {
         self.homes.of(id)
     }
 
+    /// The same of a PG that the next map may have: a new one comes out of another.
+    pub fn home_of_next(&self, id: PgId) -> Option<&[OsdId]> {
+        let mut of = id;
+        while !self.pgs.contains_key(&of) {
+            of = homes::parent(of)?;
+        }
+        self.homes.of(of)
+    }
+
     /// Takes the homes that were kept from before the monitor's start.
     pub fn keep_homes(&mut self, homes: impl IntoIterator<Item = (PgId, Vec<OsdId>)>) {
         homes.into_iter().for_each(|(id, home)| self.homes.keep(id, home));
+    }
+
+    /// Has a PG that was not reported be where its home is.
+    pub fn recall(&mut self, id: PgId) {
+        let unreported = self.pgs.get_mut(&id).filter(|pg| pg.state.is_unknown());
+        let (Some(pg), Some(home)) = (unreported, self.homes.of(id)) else { return };
+        let Some(first) = home.first() else { return };
+        (pg.up_primary, pg.acting_primary) = (*first, *first);
+        (pg.up, pg.acting) = (home.to_vec(), home.to_vec());
     }
 
     /// Whether a PG's home is what was kept: nothing has been heard of the PG that says otherwise.

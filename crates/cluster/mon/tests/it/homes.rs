@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::common::{Cluster, FSID, config};
 use auth::SessionId;
+use encoding::Decode;
 use messages::{OsdStat, PgStat, PgState, PgStats};
+use mon::StateKey;
 use types::{OsdId, PgId, PoolId};
 
 const SERVES: PgState = PgState(PgState::ACTIVE.0 | PgState::CLEAN.0);
@@ -111,6 +113,21 @@ impl Bench {
     /// Whether the monitor's state has homes of PGs.
     fn keeps_homes(&self) -> bool {
         self.cluster.disk.keys().any(|key| key.service == "pg_homes")
+    }
+
+    /// The PGs of which the monitor's state has the homes.
+    fn kept(&self) -> Vec<u32> {
+        let kept = self.cluster.disk.get(&StateKey::version("pg_homes", 1));
+        let homes = kept.map(|bytes| BTreeMap::<u32, Vec<OsdId>>::from_bytes(bytes).unwrap());
+        homes.unwrap_or_default().into_keys().collect()
+    }
+
+    /// Runs commands. Whatever the durable map takes away, the home of that is durable, and no other.
+    fn keeps_homes_at_any_time(&mut self, commands: &[&str]) {
+        commands.iter().for_each(|command| self.cluster.ask(self.client, command));
+        while self.cluster.commit_one() {
+            assert_eq!(self.kept(), self.away(), "{commands:?}");
+        }
     }
 
     fn set(&mut self, var: &str, value: &str) -> (i32, String) {
@@ -274,14 +291,39 @@ fn what_took_pgs_from_their_objects_is_undone_after_a_restart_of_the_monitor() {
     bench.cluster.ok(bench.client, r#"{"prefix":"osd down","ids":["0","1","2"]}"#);
     let mut bench = bench.restart().restart();
     bench.report();
+    assert_eq!(bench.states(), format!("8 pgs: {} unknown, {} active+clean", away.len(), 8 - away.len()));
     let said = bench.refused("pgp_num", "8");
     assert!(said.contains(", which no OSD has reported yet, would leave osd."), "{said}");
     bench.end_reports();
+    assert_eq!(bench.states(), format!("8 pgs: {} active+clean, {} down", 8 - away.len(), away.len()));
+    let shown = bench.cluster.ok(bench.client, r#"{"prefix":"pg dump","format":"json"}"#);
+    let home = bench.has[&away[0]];
+    assert!(shown.contains(&format!(r#""blocked_by":[{home}]"#)), "{shown}");
     bench.done("pgp_num", "8");
     assert!(!bench.keeps_homes(), "every PG is at home again");
     bench.report();
     assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
     bench.refused("pgp_num", "3");
+}
+
+#[test]
+fn the_homes_that_a_map_takes_pgs_from_are_durable_with_it() {
+    let mut bench = Bench::new("replicated_rule");
+    let weight = f64::from(bench.cluster.mon.osdmap().crush.weight_of(1)) / 65536.0;
+    let reweight = |to: f64| format!(r#"{{"prefix":"osd crush reweight","name":"osd.1","weight":{to}}}"#);
+    bench.keeps_homes_at_any_time(&[&reweight(0.0)]);
+    assert!(!bench.away().is_empty(), "the test needs a PG on osd.1");
+    bench.keeps_homes_at_any_time(&[&reweight(weight)]);
+    assert!(bench.away().is_empty());
+    // While a proposal is under way two changes become one map: what a PG is split into goes with it.
+    let (flag, split) = (
+        r#"{"prefix":"osd set","key":"noout"}"#,
+        r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"16"}"#,
+    );
+    let epoch = bench.cluster.mon.osdmap().epoch;
+    bench.keeps_homes_at_any_time(&[flag, split, &reweight(0.0)]);
+    assert_eq!(bench.cluster.mon.osdmap().epoch.0, epoch.0 + 2);
+    assert!(bench.away().iter().any(|seed| *seed >= 8), "{:?}", bench.away());
 }
 
 #[test]
