@@ -311,3 +311,38 @@ def test_a_monitors_directory_from_an_older_backup_is_refused_with_the_way_out(t
     until(lambda: all(s["state_name"] == "active+clean" for s in client.ceph_json("status")["pgmap"]["pgs_by_state"]),
           "every PG clean")
     check_objects(t, client, "after", ["x", "y"])
+
+
+def test_a_monitors_directory_of_a_backup_that_has_made_as_many_maps_is_refused(t):
+    cluster = t.cluster("--osds", "2", "--store", "block", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    cluster.stop()
+    backup, newer = t.path("backup"), t.path("newer")
+    shutil.copytree(cluster.dir, backup, ignore=shutil.ignore_patterns("*.sock", "*.asok"))
+    cluster.up()
+    client.ceph("osd", "pool", "create", "after", "4")
+    write_objects(t, client, "after", ["x", "y"])
+    epoch = client.ceph_json("osd", "dump")["epoch"]
+    cluster.stop()
+    os.rename(cluster.dir, newer)
+    # The backup serves for a while, with its own stores.
+    os.rename(backup, cluster.dir)
+    cluster.up()
+    while client.ceph_json("osd", "dump")["epoch"] < epoch + 20:
+        client.ceph("osd", "set", "noout")
+        client.ceph("osd", "unset", "noout")
+    cluster.stop()
+    shutil.rmtree(os.path.join(newer, "mon"))
+    os.rename(os.path.join(cluster.dir, "mon"), os.path.join(newer, "mon"))
+    shutil.rmtree(cluster.dir)
+    os.rename(newer, cluster.dir)
+    start = time.monotonic()
+    failed = cluster.up(code=1)
+    expect(time.monotonic() - start < 15, f"it ends at once, not after 30 s: {failed.words}")
+    for part in ["is another than the monitor's", "backup", "loligo mon rebuild --force"]:
+        expect(part in failed.words, f"{part}: {failed.words}")
+    expect("after" in rebuild(cluster, "--force"), "the OSDs' map has the pool")
+    cluster.up()
+    until(lambda: all(s["state_name"] == "active+clean" for s in client.ceph_json("status")["pgmap"]["pgs_by_state"]),
+          "every PG clean")
+    check_objects(t, client, "after", ["x", "y"])

@@ -127,6 +127,11 @@ impl MapHistory {
         self.newest
     }
 
+    /// The same map, decoded; `None` before the first.
+    pub(crate) fn newest_map(&self) -> Option<&OsdMap> {
+        self.maps.get(&self.newest).map(|step| &*step.map)
+    }
+
     /// Moves the current map on by one epoch, to one that was taken (and stored). Answers the step to it, and the map
     /// before.
     pub(crate) fn advance(&mut self) -> Option<(MapStep, Option<Arc<OsdMap>>)> {

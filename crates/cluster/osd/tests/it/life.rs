@@ -639,6 +639,29 @@ fn a_store_that_is_older_than_what_the_osd_acknowledged_does_not_serve() {
 }
 
 #[test]
+fn a_store_whose_newest_map_is_not_the_monitors_of_that_number_does_not_serve() {
+    // The monitor's state of a backup has made as many maps as the OSD has, or more.
+    for more in [0, 3] {
+        let mut w = World::active();
+        w.create_pool(1, 4);
+        let stored = w.mon.epoch();
+        w.mon.epochs.truncate(stored as usize - 2);
+        (0..2 + more).for_each(|_| w.mon.change(|_, inc| inc.modified.nsec = 1));
+        w.restart();
+        let why = w.failed.clone().unwrap_or_default();
+        assert!(why.contains(&format!("its OSD map {stored} is another than the monitor's")), "{why}");
+        assert!(why.contains("`loligo mon rebuild --force DIR`"), "{why}");
+        assert!(w.meta_object(&format!("inc_osdmap.{}", stored + 1)).is_none(), "none of them is stored");
+        // What the monitor no longer has is no other map.
+        w.failed = None;
+        w.mon.trimmed = stored + 1;
+        w.mon.change(|_, _| {});
+        w.restart();
+        assert_eq!((w.osd.state(), &w.failed), (OsdPhase::Active, &None), "{:#?}", w.log);
+    }
+}
+
+#[test]
 fn a_store_is_not_older_for_what_the_osd_never_went_by() {
     let mut w = World::active();
     w.create_pool(1, 4);

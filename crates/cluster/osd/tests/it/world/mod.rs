@@ -461,13 +461,18 @@ impl World {
             Message::MonGetOsdMap(m) => {
                 let full = |e: u32| (Epoch(e), self.mon.epochs[e as usize - 1].full.clone().into());
                 let newest = Epoch(self.mon.epoch());
-                let kept = m.full_first.0.max(self.mon.trimmed)..=m.full_last.0;
+                // No map has the number 0: of such a range nothing is asked.
+                let oldest = self.mon.trimmed.max(1);
+                let kept = m.full_first.0.max(oldest)..=m.full_last.0;
+                let increments = m.inc_first.0.max(oldest)..=m.inc_last.0;
+                let increment =
+                    |e: u32| (Epoch(e), self.mon.epochs[e as usize - 1].incremental.clone().into());
                 self.mon_says(messages::OsdMap {
                     fsid: FSID,
                     maps: kept.take(self.mon.chunk).map(full).collect(),
+                    incremental_maps: increments.map(increment).collect(),
                     cluster_osdmap_trim_lower_bound: Epoch(1),
                     newest_map: newest,
-                    ..Default::default()
                 });
             }
             Message::MonGetPurgedSnaps(_) if self.mon.holds_purged => {}
@@ -559,7 +564,7 @@ impl World {
     /// The ranges of full maps that the monitor was asked for.
     pub fn fulls_asked(&self) -> Vec<(u32, u32)> {
         let asked = self.mon.received.iter().filter_map(|m| match m {
-            Message::MonGetOsdMap(m) => Some((m.full_first.0, m.full_last.0)),
+            Message::MonGetOsdMap(m) if m.full_first > Epoch(0) => Some((m.full_first.0, m.full_last.0)),
             _ => None,
         });
         asked.collect()
