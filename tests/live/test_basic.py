@@ -136,6 +136,15 @@ def test_an_option_that_is_read_at_a_start_alone_is_refused_and_set_by_a_start(t
         refused = client.run("ceph", "daemon", path, "config", "set", "bdev_model", "ssd").text
         expect("`loligo up --set bdev_model=ssd`" in refused, f"ceph daemon: {refused}")
         equal(client.ceph("config", "dump").text.count("osd_debug_no_boot"), 0, "nothing is stored")
+        refused = client.ceph("tell", "osd.0", "injectargs", "--ms_max_backoff=30", code=22).words
+        expect("`loligo up --set ms_max_backoff=30`" in refused, refused)
+        # Clients read what is Ceph's.
+        for who, word in [("global", "stored, but has no effect: Daemons"), ("client", "")]:
+            said = client.ceph("config", "set", who, "ms_max_backoff", "30").words
+            expect(word in said if word else "no effect" not in said, f"{who}: {said!r}")
+        shown = client.ceph_json("config", "get", "client.admin")
+        equal(float(shown["ms_max_backoff"]["value"]), 30, "a client has it from the monitor")
+        equal(float(client.ceph_json("tell", "osd.0", "config", "get", "ms_max_backoff")["ms_max_backoff"]), 15, "in force")
     cluster.stop()
     cluster.up("--set", "osd_debug_no_boot=0")
     said = subprocess.run(cluster.argv("status", cluster.dir), capture_output=True, timeout=60, check=False).stdout

@@ -21,7 +21,8 @@ pub use inject::injected;
 pub use instead::instead;
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
 pub use table::{
-    AtStartOnly, OptionSpec, OptionStatus, all, check_settable, lookup, names, nearest, opt, status,
+    AtStartOnly, OptionSpec, OptionStatus, all, check_settable, check_storable, lookup, names, nearest, opt,
+    status,
 };
 pub use typed::{Opt, OptionType};
 pub use values::{SetError, Values, canonical};

@@ -36,7 +36,8 @@ pub struct OptionSpec {
     pub status: OptionStatus,
     /// Whether a change takes effect while running.
     pub runtime: bool,
-    /// Whether only the command line of a start can give it: it is read before the monitor's store is, and never again.
+    /// Whether only the command line of a start can give it: it is read before the monitor's store is, and never again. One that is
+    /// Ceph's is stored all the same, for the clients that take it from there.
     pub at_start_only: bool,
     /// What it does, a sentence.
     pub about: &'static str,
@@ -104,13 +105,24 @@ pub struct AtStartOnly {
     value: String,
 }
 
-/// Checks that a value which is given to a daemon that runs, or to the monitor to keep, can have an effect.
+/// Checks that a value which is given to a daemon that runs can have an effect.
 ///
 /// # Errors
 /// Only the command line of a start can give the option (normalized name).
 pub fn check_settable(name: &str, value: &str) -> Result<(), AtStartOnly> {
     match lookup(name) {
         Some(spec) if spec.at_start_only => Err(AtStartOnly { name: name.into(), value: value.into() }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a value which is given to the monitor to keep can have an effect: on a daemon, or on a client of Ceph's.
+///
+/// # Errors
+/// It is an option of this program's own that only the command line of a start can give (normalized name).
+pub fn check_storable(name: &str, value: &str) -> Result<(), AtStartOnly> {
+    match lookup(name) {
+        Some(spec) if spec.status == OptionStatus::Own => check_settable(name, value),
         _ => Ok(()),
     }
 }
@@ -343,13 +355,13 @@ table! {
     )
     .range(0.0, 1000.0)
     .runtime();
-    MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0);
-    MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0);
-    MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);
+    MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0).at_start_only();
+    MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0).at_start_only();
+    MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0).at_start_only();
     MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "Maximum number of connections of the process.").range(16.0, 1e6).own().at_start_only();
-    MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
-    MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0);
-    MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "Longest pause in seconds before an OSD is dialled again (see ms_initial_backoff).").range(0.001, 3600.0);
+    MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.").at_start_only();
+    MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0).at_start_only();
+    MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "Longest pause in seconds before an OSD is dialled again (see ms_initial_backoff).").range(0.001, 3600.0).at_start_only();
     MS_PEER_UNACKED_BYTES_MAX: u64 = spec(
         "ms_peer_unacked_bytes_max",
         Size,
@@ -367,7 +379,7 @@ table! {
     )
     .own()
     .at_start_only();
-    MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
+    MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0).at_start_only();
     OSD_ALLOW_OLDER_STORE: bool = spec("osd_allow_older_store", Bool, "false", "Let an OSD serve from a store that is older than what it has acknowledged, as one of a backup: what came later is lost.").own().at_start_only();
     OSD_BEACON_REPORT_INTERVAL: f64 = spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0);
     OSD_CLASS_DEFAULT_LIST: str = spec(
@@ -406,14 +418,16 @@ table! {
         "0.1",
         "For tests: length of an injected delay in seconds; all daemons of the core wait.",
     )
-    .range(0.0, 60.0);
+    .range(0.0, 60.0)
+    .at_start_only();
     OSD_DEBUG_INJECT_DISPATCH_DELAY_PROBABILITY: f64 = spec(
         "osd_debug_inject_dispatch_delay_probability",
         Float,
         "0",
         "For tests: share of the clients' operations that an injected delay precedes.",
     )
-    .range(0.0, 1.0);
+    .range(0.0, 1.0)
+    .at_start_only();
     OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own().at_start_only();
     OSD_DEEP_SCRUB_INTERVAL: f64 = spec("osd_deep_scrub_interval", Secs, "604800", "Seconds from one deep scrub of a placement group to the next.")
         .range(1.0, 1e9)
@@ -702,17 +716,21 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_start_can_give_is_our_own_and_says_so() {
+    fn what_only_a_start_can_give_says_so_and_is_stored_if_it_is_cephs() {
         let only: Vec<_> = TABLE.iter().filter(|s| s.at_start_only).collect();
-        assert_eq!(only.len(), 13);
+        let own = only.iter().filter(|s| s.status == OptionStatus::Own).count();
+        assert_eq!((own, only.len()), (13, 22));
         for s in only {
-            // What Ceph's scripts set is stored in any case.
-            assert!(s.status == OptionStatus::Own && !s.runtime, "{}", s.name);
-            let refused = check_settable(s.name, "1").unwrap_err().to_string();
-            assert!(refused.contains(&format!("`loligo up --set {}=1`", s.name)), "{refused}");
+            assert!(!s.runtime, "{}", s.name);
+            let refused = check_settable(s.name, "1").unwrap_err();
+            assert!(refused.to_string().contains(&format!("`loligo up --set {}=1`", s.name)), "{refused}");
+            // What Ceph's scripts set is stored in any case, and its clients read it.
+            let stored = if s.status == OptionStatus::Own { Err(refused) } else { Ok(()) };
+            assert_eq!(check_storable(s.name, "1"), stored);
         }
-        assert_eq!(check_settable("osd_max_object_size", "1"), Ok(()));
-        assert_eq!(check_settable("no_such_option", "1"), Ok(()));
+        for settable in ["osd_max_object_size", "no_such_option"] {
+            assert_eq!((check_settable(settable, "1"), check_storable(settable, "1")), (Ok(()), Ok(())));
+        }
     }
 
     #[test]

@@ -564,7 +564,10 @@ impl Mon {
     /// was started with override both.
     pub(crate) fn merge_options(&mut self) {
         let mut merged = Values::new();
-        for (name, value) in self.settings.of_monitor_and_manager(&self.config.name) {
+        let stored = self.settings.of_monitor_and_manager(&self.config.name);
+        for (name, value) in
+            stored.into_iter().filter(|(name, value)| options::check_settable(name, value).is_ok())
+        {
             // What was stored by force or by an older program may not fit: then the default counts.
             let _ = merged.set(name, value);
         }

@@ -48,9 +48,12 @@ const NOTHING_TO_TUNE: &str = "Ceph's; there is nothing here for it to tune.";
 
 /// Why a known option's value changes nothing in this process or in a client of it, if so. `who` is its section.
 pub(crate) fn why_without_effect(name: &str, who: &str) -> Option<&'static str> {
+    let kind = who.split('.').next().unwrap_or(who);
+    if lookup(name).is_some_and(|spec| spec.at_start_only) && kind != "client" {
+        return Some(AT_START_ONLY);
+    }
     if is_log_level(name) {
         // OSDs take it from their section and from `global`, clients from theirs.
-        let kind = who.split('.').next().unwrap_or(who);
         return matches!(kind, "mon" | "mgr" | "mds").then_some(LOG_LEVEL);
     }
     match status(name) {
@@ -62,6 +65,8 @@ pub(crate) fn why_without_effect(name: &str, who: &str) -> Option<&'static str> 
         | OptionStatus::Unknown => None,
     }
 }
+
+const AT_START_ONLY: &str = "Daemons have it from the `loligo up --set` of their start alone. Ceph's clients take it from the sections client and global.";
 
 /// What is true of every `debug_*` option.
 pub(crate) const LOG_LEVEL: &str = "Level of this process's one log (N or N/M, 0 to 99). OSDs take it at once, for the whole process; of the sections \
@@ -80,6 +85,10 @@ mod tests {
         for who in ["osd", "osd.3", "global", "client"] {
             assert_eq!(why_without_effect("debug_osd", who), None, "{who}");
         }
+        for who in ["global", "osd.3", "mon"] {
+            assert_eq!(why_without_effect("ms_max_backoff", who), Some(AT_START_ONLY), "{who}");
+        }
+        assert_eq!(why_without_effect("ms_max_backoff", "client.a"), None, "its own affair");
         assert_eq!(facts("mon_allow_pool_delete").map(|f| f.runtime), Some(true));
         assert!(facts("rbd_cache").is_some_and(|f| f.summary.contains("rbd")));
     }

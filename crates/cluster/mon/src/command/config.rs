@@ -149,7 +149,7 @@ fn unknown(errno: Errno, name: &str) -> Failure {
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = section(&call.args.required("who")?)?;
     let (name, value) = (option_name(&call.args.required("name")?), call.args.required("value")?);
-    options::check_settable(&name, &value).map_err(|why| Failure::Errno(Errno::EINVAL, why.to_string()))?;
+    options::check_storable(&name, &value).map_err(|why| Failure::Errno(Errno::EINVAL, why.to_string()))?;
     let value = match option_facts::facts(&name) {
         Some(_) => options::canonical(&name, &value).map_err(|why| {
             Failure::Errno(Errno::EINVAL, format!("'{value}' is not a value for {name}: {why}"))
@@ -257,7 +257,8 @@ fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if !runs {
         return fail(Errno::ENOENT, format!("no config state for daemon {who}"));
     }
-    let options = mon.settings.of(&who);
+    let mut options = mon.settings.of(&who);
+    options.retain(|option, (_, value)| options::check_settable(option, value).is_ok());
     match call.args.text("key")? {
         Some(key) => {
             let key = option_name(&key);

@@ -145,7 +145,7 @@ fn assimilate(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         let value = match option_facts::facts(option) {
             Some(_) if !is_section(section) => Err(format!("'{section}' is not a section")),
             Some(_) if is_local(option) => Err("a daemon must know it before it reaches the monitor".into()),
-            Some(_) => match options::check_settable(option, given) {
+            Some(_) => match options::check_storable(option, given) {
                 Ok(()) => options::canonical(option, given).map_err(|error| error.to_string()),
                 Err(why) => Err(why.to_string()),
             },

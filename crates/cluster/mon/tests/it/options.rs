@@ -171,3 +171,29 @@ fn what_is_read_at_a_start_alone_is_refused_with_the_way_to_give_it() {
     let remove = r#"{"prefix":"config rm","who":"osd","name":"bdev_model"}"#;
     assert_eq!(cluster.run(client, remove).0, 0);
 }
+
+#[test]
+fn what_is_cephs_and_read_at_a_start_alone_is_stored_for_clients_and_in_force_nowhere_else() {
+    let (mut cluster, client) = up(1, &[("ms_initial_backoff", "0.5")]);
+    for told in [
+        r#"{"prefix":"config set","var":"ms_max_backoff","val":["30"]}"#,
+        r#"{"prefix":"injectargs","injected_args":["--ms-max-backoff","30"]}"#,
+    ] {
+        let (code, said, _) = cluster.tell(client, told);
+        assert!(code == -22 && said.contains("`loligo up --set ms_max_backoff=30`"), "{told}: {code} {said}");
+    }
+    let (code, said) = set(&mut cluster, client, "ms_max_backoff", "30");
+    assert!(
+        code == 0
+            && said.contains("is stored, but has no effect: Daemons have it from the `loligo up --set`")
+    );
+    assert_eq!(stored(&cluster, "mon/ms_max_backoff").as_deref(), Some("30"));
+    let in_force = r#"{"prefix":"config get","var":"ms_max_backoff"}"#;
+    assert!(cluster.tell(client, in_force).2.contains(r#""15""#), "{:?}", cluster.tell(client, in_force));
+    assert!(!cluster.ok(client, r#"{"prefix":"config show","who":"mon.a"}"#).contains("ms_max_backoff"));
+    let in_force = r#"{"prefix":"config get","var":"ms_initial_backoff"}"#;
+    assert!(cluster.tell(client, in_force).2.contains(r#""0.5""#), "what it was started with");
+    let command = r#"{"prefix":"config set","who":"client","name":"ms_max_backoff","value":"30"}"#;
+    let (code, said, _) = cluster.run(client, command);
+    assert_eq!((code, said.as_str()), (0, ""), "a client reads it");
+}

@@ -459,6 +459,8 @@ impl Control {
         let mut merged = self.config.options.only_defaults();
         let given = self.config.options.changed();
         let monitors = self.monitors_options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // What only a start takes is there for clients.
+        let monitors = monitors.filter(|(name, value)| options::check_settable(name, value).is_ok());
         let overrides = self.overrides.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let set = |(name, value)| merged.set(name, value).err();
         let errors = monitors.chain(given).chain(overrides).filter_map(set).collect();

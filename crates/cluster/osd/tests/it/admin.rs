@@ -299,6 +299,21 @@ fn what_is_read_at_a_start_alone_is_refused_with_the_way_to_give_it() {
 }
 
 #[test]
+fn what_is_stored_for_clients_is_not_in_force_here() {
+    let mut w = with_pool();
+    let config = [("ms_max_backoff", "30"), ("osd_op_history_size", "9")];
+    let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    w.mon_says(messages::Config { config });
+    for (name, value) in [("ms_max_backoff", "15"), ("osd_op_history_size", "9")] {
+        let told = w.command(json!({ "prefix": "config get", "var": name })).unwrap();
+        assert_eq!(told[name], value, "{told}");
+    }
+    let (errno, why) =
+        refused(&mut w, json!({ "prefix": "config set", "var": "ms_max_backoff", "val": "30" }));
+    assert!(errno == Errno::EINVAL && why.contains("`loligo up --set ms_max_backoff=30`"), "{why}");
+}
+
+#[test]
 fn what_is_not_a_command_is_refused_with_what_is_near() {
     let mut w = with_pool();
     let (errno, why) = refused(&mut w, json!({ "prefix": "dump_historic_op" }));
