@@ -9,13 +9,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use blockfile::NewStore;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use types::{Fsid, OsdId};
 
-use crate::{HostError, last_words};
+use crate::{HostError, ending, last_words};
 
 /// The layout of a directory that this program reads and writes. From 2 on every layout opens for ever: a newer one
 /// comes with the code that reads the older, and a directory of each is kept in tests/formats.
@@ -37,6 +38,13 @@ const SPACE_MIN_OF_OSD: u64 = 32 << 20;
 /// Bytes that must be free before a cluster starts that was made already: it writes a few maps, and what is stored has
 /// to be deletable on a full disk.
 const SPACE_MIN_LATER: u64 = 4 << 20;
+
+/// How long a lock is waited for that no process seems to have,
+const LOOKS: Duration = Duration::from_millis(200);
+/// and one whose process was killed: it waits for its disks.
+const ENDS: Duration = Duration::from_secs(20);
+/// How often it is tried.
+const POLL: Duration = Duration::from_millis(5);
 
 /// Where OSDs keep their data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -233,6 +241,28 @@ fn missing_before_parent(path: &Path) -> Option<&Path> {
     path.ancestors().find(|part| part.ends_with("..") && !part.exists())
 }
 
+/// Takes the lock of a directory. Whoever looks for the process that holds it has a lock of its own for a moment, and a process
+/// that was killed has its lock for longer: these are waited for.
+fn take_lock(path: &Path, lock: &File) -> Result<(), HostError> {
+    let (mut until, mut ended) = (Instant::now() + LOOKS, None);
+    while flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let pid = holder(path);
+        if ended.is_none() && pid.is_some_and(ending::is_ending) {
+            (until, ended) = (Instant::now() + ENDS, pid);
+        }
+        if pid.is_some_and(|pid| !ending::is_ending(pid)) || Instant::now() > until {
+            let pid = pid.map_or("?".into(), |pid| pid.to_string());
+            return Err(HostError::InUse { pid, dir: path.into() });
+        }
+        std::thread::sleep(POLL);
+    }
+    // It may have its ports for a moment more.
+    while ended.is_some_and(|pid| !ending::is_gone(pid)) && Instant::now() < until {
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
 impl ClusterDir {
     /// Makes the directory if need be and takes its lock.
     pub fn lock(path: &Path) -> Result<Self, HostError> {
@@ -243,12 +273,7 @@ impl ClusterDir {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true);
         let mut lock = options.open(&name).map_err(HostError::io(&name))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(HostError::InUse {
-                pid: holder(&path).map_or("?".into(), |p| p.to_string()),
-                dir: path,
-            });
-        }
+        take_lock(&path, &lock)?;
         let mut before = String::new();
         // An unreadable number is no reason not to start.
         let _ = lock.read_to_string(&mut before);
@@ -472,6 +497,38 @@ mod tests {
             let dir = ClusterDir::lock(&path).unwrap();
             assert_eq!((dir.killed_before(), holder(&path)), (before.parse().ok(), Some(std::process::id())));
         }
+    }
+
+    /// A shell that locks the directory, and is killed while what it has started has the lock yet.
+    fn killed_with_the_lock(path: &Path, after: &str) -> std::process::Child {
+        let script = format!(
+            "exec 9>>\"$0/lock\"; flock -n 9 || exit 1; echo $$ >\"$0/lock\"; sleep {after} & kill -9 $$"
+        );
+        let child = std::process::Command::new("sh").arg("-c").arg(script).arg(path).spawn().unwrap();
+        let began = Instant::now();
+        while !ending::is_gone(child.id()) {
+            assert!(began.elapsed() < Duration::from_secs(10));
+        }
+        child
+    }
+
+    #[test]
+    fn a_process_that_was_killed_and_one_that_looks_are_waited_for() {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut killed = killed_with_the_lock(tmp.path(), "0.5");
+        let dir = ClusterDir::lock(tmp.path()).unwrap();
+        assert_eq!(dir.killed_before(), Some(killed.id()));
+        killed.wait().unwrap();
+        drop(dir);
+        let looks = File::open(tmp.path().join("lock")).unwrap();
+        flock(&looks, FlockOperation::NonBlockingLockShared).unwrap();
+        let waits = std::thread::spawn({
+            let path = tmp.path().to_owned();
+            move || ClusterDir::lock(&path).is_ok()
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        drop(looks);
+        assert!(waits.join().unwrap(), "no process holds it");
     }
 
     #[test]

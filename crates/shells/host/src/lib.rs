@@ -12,6 +12,7 @@ mod core;
 mod core_main;
 mod delay;
 mod dir;
+mod ending;
 mod error;
 mod last_words;
 mod link;
