@@ -133,7 +133,12 @@ fn increment(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepEr
     let conditions: Conditions = decode_input(input)?;
     let mut version = match stored(ctx)? {
         Some(version) => version,
-        None => ObjVersion { ver: 1, tag: draw_tag(ctx) },
+        None => {
+            let first = ObjVersion { ver: 1, tag: draw_tag(ctx) };
+            // Stays where a condition fails and that failure is fine (FAILOK).
+            store(ctx, &first)?;
+            first
+        }
     };
     conditions.check(&version)?;
     version.ver = version.ver.wrapping_add(1);

@@ -1,7 +1,8 @@
 //! The classes `refcount`, `version` and `numops`.
 
-use cls::testing::Object;
+use cls::testing::{Object, call};
 use encoding::{Decoder, Encoder};
+use messages::osd_op::OpFlags;
 use types::{Errno, Name};
 
 fn bytes(write: impl FnOnce(&mut Encoder) -> &mut Encoder) -> Vec<u8> {
@@ -116,6 +117,10 @@ fn conditions_on_a_version_hold_or_cancel() {
         assert!(object.call("version", "inc_conds", &conditions(&[one])).is(Errno::ECANCELED), "{one:?}");
     }
     assert_eq!(read_version(&mut object), (7, "t".into()));
+    let fine = call("version", "inc_conds", &conditions(&[(7, "", 2)])).with_flags(OpFlags::FAILOK);
+    let mut new = Object::absent();
+    new.run(&[fine]);
+    assert_eq!(read_version(&mut new).0, 1, "the version that was compared with stays");
 }
 
 fn num(key: &str, operand: &str) -> Vec<u8> {
