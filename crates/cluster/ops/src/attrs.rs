@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use buffer::Rope;
-use encoding::{Decoder, Encoder};
+use encoding::{Decoder, Encode, Encoder};
 use types::{Errno, Name};
 
 use crate::run::{Runner, StepError, StepResult, unasked};
@@ -87,7 +87,14 @@ impl Runner<'_> {
     }
 
     pub fn get_xattrs(&mut self) -> StepResult {
-        let attrs = self.client_attrs()?;
+        let attrs = match self.client_attrs() {
+            Err(StepError::Fail(code)) => {
+                // Ceph returns no attributes beside the error.
+                self.data = 0_u32.to_bytes(0).into();
+                return Err(StepError::Fail(code));
+            }
+            attrs => attrs?,
+        };
         let mut e = Encoder::new(0);
         e.put(&(attrs.len() as u32));
         attrs.iter().for_each(|(name, value)| {

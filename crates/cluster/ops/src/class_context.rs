@@ -158,6 +158,10 @@ impl ClassContext<'_, '_> {
     ) -> Result<OmapPage, StepError> {
         let mut page = OmapPage::default();
         self.read_step(|run| {
+            if values && run.omap_is_unstored() {
+                // Ceph's operation gives an empty answer, in which its class interface finds no page.
+                return Err(Errno::EIO.into());
+            }
             (page.pairs, page.more) = run.omap_page(after, prefix, max, values)?;
             Ok(None)
         })?;

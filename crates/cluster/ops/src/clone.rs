@@ -5,7 +5,9 @@ use types::{Errno, HObject, IntervalSet, SnapId};
 
 use crate::run::{Runner, StepError, StepResult, unasked};
 use crate::snapset::FoundSnap;
-use crate::{Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectInfo, ObjectState, OpContext, StatsDelta};
+use crate::{
+    Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectInfo, ObjectState, OpContext, Record, StatsDelta,
+};
 
 /// An object's attribute that holds its [`ObjectInfo`].
 const INFO_ATTR: &str = "_";
@@ -86,8 +88,13 @@ impl Runner<'_> {
                 Ok(Some(0))
             }
             FoundSnap::Clone(id) => self.rollback_to(id),
+            FoundSnap::Head if !self.stored && snap == SnapId::HEAD => {
+                // Ceph takes it for a change, and finds nothing to log where the request has no other.
+                self.record = Record::Nothing;
+                Ok(Some(0))
+            }
             FoundSnap::Head | FoundSnap::Nothing => {
-                if !self.state.info.watchers.is_empty() {
+                if self.was_watched {
                     return Err(Errno::EBUSY.into());
                 }
                 match self.delete() {

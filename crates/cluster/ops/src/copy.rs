@@ -257,7 +257,7 @@ impl Runner<'_> {
             truncation.unwrap_or((copied.truncate_seq, copied.truncate_size));
         info.user_version = copied.user_version;
         info.mtime = copied.mtime;
-        self.keeps_mtime = true;
+        self.copied_version = Some(copied.user_version);
     }
 }
 

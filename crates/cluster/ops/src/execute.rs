@@ -11,7 +11,7 @@ use crate::run::{Runner, StepError};
 use crate::table::{refusal, spec};
 use crate::{
     CleanRegions, ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome,
-    OpReturn, ReplyExtents, StatsDelta,
+    OpReturn, Record, ReplyExtents, StatsDelta,
 };
 
 /// Runs `ops` in order on `object`, seen through `view`.
@@ -35,6 +35,7 @@ pub fn execute(
         ctx,
         stored: object.exists,
         was_visible: object.is_visible(),
+        was_watched: !object.info.watchers.is_empty(),
         state: object.clone(),
         mutations: Vec::with_capacity(ops.len() + 1),
         effects: Vec::new(),
@@ -42,7 +43,8 @@ pub fn execute(
         modified: shares.then(IntervalSet::new),
         delta: StatsDelta::default(),
         user_modify: false,
-        keeps_mtime: false,
+        record: Record::Versioned,
+        copied_version: None,
         read_bytes: 0,
         interrupted: None,
         steps: 0,
@@ -53,7 +55,11 @@ pub fn execute(
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
-    let (mut result, mut pending, mut unsupported) = (check_context(ctx, object, ops), false, None);
+    let (mut result, mut pending, mut unsupported) = (0, false, None);
+    if let Some((errno, record)) = check_context(ctx, object, ops) {
+        run.record = record;
+        return finish(run, object, errno.code(), returns, unsupported);
+    }
     for (place, (op, ret)) in ops.iter().zip(&mut returns).enumerate() {
         if result < 0 {
             break;
@@ -74,11 +80,16 @@ pub fn execute(
             Err(StepError::Fail(code)) => result = code,
             Err(StepError::Pending) => pending = true,
             Err(StepError::TooMuchToRead) => {
-                return fail_request(run, object, Errno::EMSGSIZE.code(), ops.len(), unsupported);
+                let returns = vec![OpReturn::default(); ops.len()];
+                return fail_request(run, object, Errno::EMSGSIZE.code(), returns, unsupported);
             }
             // What the operations before wanted is not waited for.
             Err(StepError::NotCopied(code)) => {
-                return fail_request(run, object, code, ops.len(), unsupported);
+                *ret = OpReturn { rval: Errno::EINPROGRESS.code(), data: Rope::new() };
+                if ctx.flags & OsdFlags::RETURNVEC == 0 {
+                    returns.iter_mut().for_each(|r| r.data = Rope::new());
+                }
+                return fail_request(run, object, code, returns, unsupported);
             }
         }
         *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
@@ -87,6 +98,9 @@ pub fn execute(
         }
         run.steps += 1;
     }
+    if result < 0 {
+        run.record = Record::Versioned;
+    }
     match pending {
         true => ExecuteResult::Pending,
         false => finish(run, object, result, returns, unsupported),
@@ -94,26 +108,27 @@ pub fn execute(
 }
 
 /// A write's snap context must descend, and with ORDERSNAP must not be older than what the object has seen. A read has none.
-fn check_context(ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> i32 {
+fn check_context(ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> Option<(Errno, Record)> {
     let stale = ctx.flags & OsdFlags::ORDERSNAP != 0 && ctx.snapc.seq < object.snapset.seq;
     let writes = || classify(ops, ctx.flags, ctx.classes).map_or(true, |class| class.writes);
     match (ctx.snapc.is_valid(), stale) {
-        (true, false) => 0,
-        _ if !writes() => 0,
-        (_, true) => Errno::EOLDSNAPC.code(),
-        (false, false) => Errno::EINVAL.code(),
+        (true, false) => None,
+        _ if !writes() => None,
+        (_, true) => Some((Errno::EOLDSNAPC, Record::Unversioned)),
+        (false, false) => Some((Errno::EINVAL, Record::Nothing)),
     }
 }
 
-/// The request fails as a whole: none of its operations returns anything.
+/// The request fails as a whole, with this result.
 fn fail_request(
-    run: Runner<'_>,
+    mut run: Runner<'_>,
     object: &ObjectState,
     code: i32,
-    ops: usize,
+    returns: Vec<OpReturn>,
     unsupported: Option<u16>,
 ) -> ExecuteResult {
-    finish(run, object, code, vec![OpReturn::default(); ops], unsupported)
+    run.record = Record::Unversioned;
+    finish(run, object, code, returns, unsupported)
 }
 
 fn finish(
@@ -129,13 +144,15 @@ fn finish(
         mut effects,
         mut state,
         mut user_modify,
-        keeps_mtime,
+        mut record,
+        copied_version,
         clean,
         modified,
         mut delta,
         extents,
         ..
     } = run;
+    let ran_well = result >= 0;
     // A full pool takes a metadata server's writes: a full file system could not be emptied otherwise.
     let full = ctx.full.filter(|_| !ctx.caller.is_mds());
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), full) {
@@ -150,6 +167,9 @@ fn finish(
     }
     if result >= 0 && !mutations.is_empty() {
         result = check_reply(ctx, result, &mut returns);
+    }
+    if ran_well && result < 0 {
+        record = Record::Unversioned;
     }
     let mut clone = None;
     if !mutations.is_empty() && result >= 0 {
@@ -166,12 +186,13 @@ fn finish(
     ExecuteResult::Done(Box::new(OpOutcome {
         result,
         returns,
+        record,
         clone,
         mutations,
         effects,
         state,
         user_modify,
-        keeps_mtime,
+        copied_version,
         extents,
         clean_regions,
         delta,

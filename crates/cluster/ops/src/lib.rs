@@ -40,7 +40,9 @@ pub use copy::{CopiedObject, CopySource, copy_get_op};
 pub use execute::execute;
 pub use filter::{AttributeIs, ClassFilter, ListFilter};
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchId, WatchInfo, Watchers};
-pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, ReplyExtents, StatsDelta};
+pub use outcome::{
+    ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, Record, ReplyExtents, StatsDelta,
+};
 pub use run::StepError;
 pub use snapset::{FoundSnap, SnapSet};
 pub use table::{OpSpec, SpaceUse, spec};

@@ -204,6 +204,18 @@ impl ReplyExtents {
     }
 }
 
+/// What becomes of the result of a write that changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// The log keeps it, as a version of the PG that the answer has.
+    Versioned,
+    /// The log keeps it, and the answer has no version: the request failed, and none of its operations did. Ceph keeps
+    /// nothing of it; a resend of it could succeed there, after what its client has written since.
+    Unversioned,
+    /// It is answered like a read: a resend has the same result.
+    Nothing,
+}
+
 /// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` and `effects` are
 /// empty and `state` is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,6 +224,7 @@ pub struct OpOutcome {
     pub result: i32,
     /// Each operation's result; those that were not reached have 0 and no data.
     pub returns: Vec<OpReturn>,
+    pub record: Record,
     /// The clone to store before them.
     pub clone: Option<Box<NewClone>>,
     /// The changes to store.
@@ -222,8 +235,9 @@ pub struct OpOutcome {
     pub state: ObjectState,
     /// Whether a modifying operation ran, so that the user version grows.
     pub user_modify: bool,
-    /// Whether the object's time is what a copy gave it, not the request's.
-    pub keeps_mtime: bool,
+    /// The user version that a copy gave the object, from which on the object's time is not the request's. It is that of
+    /// the answer also where the request then fails.
+    pub copied_version: Option<u64>,
     pub extents: ReplyExtents,
     /// What of the object is as it was.
     pub clean_regions: CleanRegions,

@@ -40,6 +40,10 @@ impl Runner<'_> {
     }
 
     pub fn sparse_read(&mut self, x: &Extent) -> StepResult {
+        if !self.stored {
+            // Of no bytes too: the store is asked in any case.
+            return Err(Errno::ENOENT.into());
+        }
         let length = x.length.min(self.size_for_reader(x).saturating_sub(x.offset));
         let extents = if length == 0 { Vec::new() } else { self.allocated(x.offset, length)? };
         let (mut data, mut read, mut pending) = (Rope::new(), Vec::with_capacity(extents.len()), false);
@@ -89,7 +93,7 @@ impl Runner<'_> {
         let info = &self.state.info;
         let unseen = info.truncate_seq < u64::from(x.truncate_seq) && x.end() > x.truncate_size;
         let size = if unseen { x.truncate_size } else { info.size };
-        let length = x.length.min(size.saturating_sub(x.offset));
+        let length = x.length.min(size.min(info.size).saturating_sub(x.offset));
         let stored = if length == 0 || !self.stored || self.state.info.is_whiteout() {
             Rope::new()
         } else {
@@ -122,6 +126,10 @@ impl Runner<'_> {
         let init = kind.init_value(&indata.to_piece()).ok_or(Errno::EINVAL)?;
         let data = if length > 0 { self.fetch_data(x.offset, length)? } else { Rope::new() };
         self.delta.read(data.len() as u64);
+        if (data.len() as u64) < length {
+            // The request has made the object longer than what is stored.
+            return Err(Errno::EINVAL.into());
+        }
         self.data = checksum::checksums(kind, init, chunk, &data.to_piece()).into();
         Ok(Some(0))
     }

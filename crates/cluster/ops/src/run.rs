@@ -5,7 +5,7 @@ use types::{Errno, IntervalSet, Name, SplitMix64};
 
 use crate::{
     CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext, OpEffect,
-    ReplyExtents, StatsDelta,
+    Record, ReplyExtents, StatsDelta,
 };
 
 /// Why an operation, or a step of a class's method, gave no result.
@@ -17,8 +17,8 @@ pub enum StepError {
     Pending,
     /// The request reads more than [`OpLimits::read_bytes_max`](crate::OpLimits): none of it goes on, FAILOK or not.
     TooMuchToRead,
-    /// A copy's source could not be read, with this result: the request fails, FAILOK or not, and no operation of it returns anything.
-    /// Ceph answers the request where it learns of that (`CopyFromCallback`), outside of its operations.
+    /// A copy's source could not be read, with this result: the request fails, FAILOK or not, and the copy's own result
+    /// is EINPROGRESS. Ceph answers the request where it learns of that (`CopyFromCallback`), outside of its operations.
     NotCopied(i32),
 }
 
@@ -68,6 +68,8 @@ pub(crate) struct Runner<'a> {
     pub stored: bool,
     /// Whether clients saw the object before the request.
     pub was_visible: bool,
+    /// Whether somebody watched it before the request.
+    pub was_watched: bool,
     pub state: ObjectState,
     pub mutations: Vec<Mutation>,
     pub effects: Vec<OpEffect>,
@@ -76,8 +78,10 @@ pub(crate) struct Runner<'a> {
     pub modified: Option<IntervalSet>,
     pub delta: StatsDelta,
     pub user_modify: bool,
-    /// Whether the object has the time that a copy gave it, not the request's.
-    pub keeps_mtime: bool,
+    /// Counts where the request changes nothing.
+    pub record: Record,
+    /// The user version that a copy gave the object, whose time it then has too, not the request's.
+    pub copied_version: Option<u64>,
     /// Bytes that the operations so far read.
     pub read_bytes: u64,
     /// Why the newest operation that was not answered was not: [`StepError::Pending`] or [`StepError::TooMuchToRead`].

@@ -131,6 +131,12 @@ impl Runner<'_> {
         if data_length == 0 || length % data_length != 0 || data_length != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
+        let info = &self.state.info;
+        // It knows of no truncation, and is cut like any write that one has overtaken.
+        let length = match info.truncate_seq > 0 {
+            true => length.min(info.size.saturating_sub(offset)),
+            false => length,
+        };
         // Before memory is taken for it.
         self.check_extent(offset, length)?;
         let repeats = (SAME_BLOCK / data.len()).max(1);
@@ -218,7 +224,7 @@ impl Runner<'_> {
         info.size = 0;
         info.clear_data_digest();
         info.clear_omap_digest();
-        info.flags &= !ObjectFlags::OMAP;
+        // As in Ceph it keeps its flag OMAP: of what this request does to it the store learns later.
         self.end_watches();
         let info = &mut self.state.info;
         if whiteout {

@@ -3,7 +3,9 @@
 use buffer::Rope;
 use encoding::Encode;
 use messages::OsdOpReply;
-use ops::{CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, StatsDelta};
+use ops::{
+    CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, Record, StatsDelta,
+};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
 use telemetry::Stage;
 use types::{EVersion, Epoch, Errno, GHObject, HObject, ReqId, SnapId, UTime};
@@ -54,10 +56,10 @@ impl Pg {
         outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
-        if outcome.mutations.is_empty() {
-            self.log_only(slot, request, outcome, out);
-        } else {
-            self.commit(slot, object, request, outcome, out);
+        match (outcome.mutations.is_empty(), outcome.record) {
+            (true, Record::Nothing) => self.finish_read(&request, outcome, out),
+            (true, _) => self.log_only(slot, request, outcome, out),
+            (false, _) => self.commit(slot, object, request, outcome, out),
         }
     }
 
@@ -66,7 +68,8 @@ impl Pg {
         let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else {
             return self.broken("a write without effect ends on an object that is not loaded", out);
         };
-        let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
+        let oid = before.info.oid.clone();
+        let user_version = outcome.copied_version.unwrap_or(before.info.user_version);
         let effects = Effects::of(&request, &mut outcome);
         let version = self.next_version();
         let mut entry = Box::new(LogEntry::new(EntryKind::Error, oid, version, request.caller.reqid));
@@ -77,9 +80,12 @@ impl Pg {
         }
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
-        reply.set_versions(version, user_version);
-        if outcome.result == Errno::ENOENT.code() {
-            self.set_enoent_versions(&mut reply);
+        // A resend is answered with the entry's versions all the same.
+        if outcome.record == Record::Versioned {
+            reply.set_versions(version, user_version);
+            if outcome.result == Errno::ENOENT.code() {
+                self.set_enoent_versions(&mut reply);
+            }
         }
         let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
         let client =
@@ -133,7 +139,7 @@ impl Pg {
         let mut entry = Box::new(LogEntry::new(kind, info.oid.clone(), version, request.caller.reqid));
         entry.prior_version = prior_version;
         entry.user_version = user_version;
-        entry.mtime = if outcome.keeps_mtime { UTime::default() } else { request.op.mtime };
+        entry.mtime = if outcome.copied_version.is_some() { UTime::default() } else { request.op.mtime };
         entry.clean_regions = outcome.clean_regions;
         if request.returns_vector() {
             entry.return_code = outcome.result;

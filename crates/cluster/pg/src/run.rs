@@ -365,7 +365,7 @@ impl Pg {
         self.run(slot, request, cache, out);
     }
 
-    fn finish_read(&mut self, request: &Request, mut outcome: OpOutcome, out: &mut Out<'_>) {
+    pub(crate) fn finish_read(&mut self, request: &Request, mut outcome: OpOutcome, out: &mut Out<'_>) {
         let user_version = outcome.state.info.user_version;
         if let Some(effects) = Effects::of(request, &mut outcome) {
             self.perform(&outcome.state.info.oid, user_version, *effects, out);

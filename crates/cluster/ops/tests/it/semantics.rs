@@ -336,6 +336,14 @@ fn writing_the_same_repeats_the_data() {
     assert_eq!(same(6, 0, b"").0, -22);
     let long = same(300_000, 3, b"123");
     assert_eq!(long.1.map(|d| (d.len(), d[300_000])), Some((300_001, b'3')));
+    let cut = |offset, length| {
+        let mut case = object(b"abcdef");
+        case.state.info.truncate_seq = 1;
+        let args = OpArgs::WriteSame { offset, length, data_length: 2 };
+        case.after(&[Op::new(OpCode::WRITESAME, args).with_indata(b"XY".to_vec())])
+    };
+    assert_eq!(cut(3, 1 << 40), (0, Some(b"abcXYX".to_vec())), "a truncation has overtaken it");
+    assert_eq!(cut(8, 2), (0, Some(b"abcdef".to_vec())));
 }
 
 #[test]
@@ -529,6 +537,54 @@ fn a_read_after_a_write_in_one_request_sees_what_was_stored() {
 }
 
 #[test]
+fn what_the_store_is_asked_for_is_not_there_where_the_request_makes_the_object() {
+    let set = op(OpCode::OMAPSETVALS, 0, 0)
+        .with_indata(BTreeMap::from([("k".to_string(), Blob(b"v".to_vec().into()))]).to_bytes(0));
+    let attr = xattr(OpCode::SETXATTR, "a", b"v", 0, 0);
+    let assertion = BTreeMap::from([(Name::from("k"), (Name::from("v"), 1))]).to_bytes(0);
+    let range = encoded(|e| e.put("").put(&9u64).put(""));
+    let keys = encoded(|e| e.put(&BTreeSet::from([Name::from("k")])));
+    let none = 0_u32.to_bytes(0);
+    let cases: [(Op, i32, &[u8]); 12] = [
+        (op(OpCode::READ, 0, 0), ENOENT, b""),
+        (op(OpCode::READ, 3, 1), 0, b""),
+        (op(OpCode::SPARSE_READ, 0, 3), ENOENT, b""),
+        (op(OpCode::SPARSE_READ, 3, 1), ENOENT, b""),
+        (op(OpCode::MAPEXT, 0, 3), ENOENT, b""),
+        (xattr(OpCode::GETXATTR, "a", b"", 0, 0), ENOENT, b""),
+        (xattr(OpCode::CMPXATTR, "a", b"v", 1, 1), ENOENT, b""),
+        (xattr(OpCode::GETXATTRS, "", b"", 0, 0), ENOENT, &none),
+        (op(OpCode::OMAP_CMP, 0, 0).with_indata(assertion), ENOENT, b""),
+        (op(OpCode::OMAPGETVALS, 0, 0).with_indata(range), 0, b""),
+        (op(OpCode::OMAPGETVALSBYKEYS, 0, 0).with_indata(keys), 0, &none),
+        (op(OpCode::OMAPGETHEADER, 0, 0), 0, b""),
+    ];
+    for (read, rval, data) in cases {
+        let (code, mut case) = (read.code, absent());
+        case.flags = OsdFlags::RETURNVEC;
+        let got = case.run(&[write(0, b"abc"), set.clone(), attr.clone(), read.with_flags(OpFlags::FAILOK)]);
+        assert_eq!(
+            (got.result, got.returns[3].rval, got.returns[3].data.to_vec()),
+            (0, rval, data.to_vec()),
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn a_removed_object_shows_its_stored_omap_to_the_rest_of_the_request() {
+    let mut case = object(b"abc");
+    case.stored.omap.insert("k".into(), b"v".to_vec());
+    case.state.info.flags |= ObjectFlags::OMAP;
+    case.flags = OsdFlags::RETURNVEC;
+    let keys = encoded(|e| e.put(&BTreeSet::from([Name::from("k")])));
+    let read = op(OpCode::OMAPGETVALSBYKEYS, 0, 0).with_indata(keys);
+    let got = case.run(&[op(OpCode::DELETE, 0, 0), op(OpCode::CREATE, 0, 0), read]);
+    let expected = BTreeMap::from([("k".to_string(), Blob(b"v".to_vec().into()))]).to_bytes(0);
+    assert_eq!(got.returns[2].data.to_vec(), expected);
+}
+
+#[test]
 fn needs_of_all_operations_are_collected_before_a_run_gives_up() {
     let mut case = object(b"abc");
     case.stored.resident = false;
@@ -598,6 +654,10 @@ fn a_checksum_covers_chunks() {
     for (length, chunk, kind, init) in [(4, 3, 2, 4), (0, 2, 2, 4), (4, 2, 3, 4), (4, 2, 2, 3)] {
         assert_eq!(sum(0, length, chunk, kind, &vec![0; init]).0, -22);
     }
+    let args = OpArgs::Checksum { offset: 0, length: 0, chunk_size: 0, kind: 2 };
+    let whole = Op::new(OpCode::CHECKSUM, args).with_indata(vec![0xff; 4]);
+    let append = op(OpCode::APPEND, 0, 1).with_indata(b"e".to_vec());
+    assert_eq!(object(b"abcd").run(&[append, whole]).result, -22, "not all of it is stored yet");
 }
 
 #[test]
@@ -737,7 +797,10 @@ fn a_copy_replaces_the_object_and_may_have_another_truncation() {
     let info = &outcome.state.info;
     assert_eq!((info.mtime.sec, info.user_version, info.truncate_seq, info.truncate_size), (1, 33, 8, 9));
     assert!(
-        outcome.keeps_mtime && !outcome.user_modify && info.is_omap() && info.has(ObjectFlags::DATA_DIGEST)
+        outcome.copied_version == Some(33)
+            && !outcome.user_modify
+            && info.is_omap()
+            && info.has(ObjectFlags::DATA_DIGEST)
     );
     assert_eq!(outcome.mutations[0], Mutation::Remove, "nothing of the old attributes and omap stays");
     assert!(outcome.mutations.contains(&Mutation::SetAttr("_n".into(), Rope::copy_from(b"v"))));
@@ -750,7 +813,8 @@ fn a_copy_replaces_the_object_and_may_have_another_truncation() {
     let gone = copy_from(OpCode::COPY_FROM, "gone", 0, None).with_flags(OpFlags::FAILOK);
     let failed = case.run(&[write(0, b"X"), gone, write(1, b"Y")]);
     assert_eq!((failed.result, failed.mutations.len()), (ENOENT, 0), "a copy that failed is never fine");
-    assert!(failed.returns.iter().all(|of_op| (of_op.rval, of_op.data.len()) == (0, 0)));
+    let rvals: Vec<_> = failed.returns.iter().map(|of_op| of_op.rval).collect();
+    assert_eq!(rvals, [0, Errno::EINPROGRESS.code(), 0], "it has not come back to its operations");
     let itself = copy_from(OpCode::COPY_FROM, "o", 0, None).with_flags(OpFlags::FAILOK);
     assert_eq!(case.run(&[itself, write(0, b"X")]).result, 0, "one that was not begun may be");
 }

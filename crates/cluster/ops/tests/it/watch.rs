@@ -187,6 +187,18 @@ fn an_object_that_is_removed_takes_its_watches_with_it() {
 }
 
 #[test]
+fn a_rollback_removes_an_object_that_nobody_watched_before_its_request() {
+    let rollback = || Op::new(OpCode::ROLLBACK, OpArgs::Snap { snapid: types::SnapId(1) });
+    let watched_now = |mut case: Case| {
+        case.state.snapset.seq = 3;
+        case.run(&[watch(OpConst::WATCH_WATCH, 12), rollback()])
+    };
+    let outcome = watched_now(Case::new());
+    assert_eq!((outcome.result, outcome.state.exists), (0, false));
+    assert_eq!(watched_now(Case::watched()).result, Errno::EBUSY.code());
+}
+
+#[test]
 fn there_is_no_watch_of_an_absent_object_nor_more_than_the_limit() {
     let mut case = Case::new();
     case.state.exists = false;

@@ -119,7 +119,24 @@ fn an_error_of_the_source_is_the_copys_and_a_resend_gets_it_too() {
     rig.settle();
     assert_eq!(results(&rig), [(1, -2), (1, -2)]);
     assert!(rig.copies_asked.is_empty(), "the second time the log knows the answer");
+    let first = &rig.replies[0].1;
+    assert_eq!((first.replay_version.version, first.user_version), (0, 0), "it has no version, as Ceph's");
     assert_eq!(rig.contents("to"), None);
+}
+
+#[test]
+fn a_request_that_fails_behind_its_copy_is_answered_with_the_sources_version() {
+    let mut rig = Rig::new();
+    rig.ask("to", vec![write_full(b"x")]);
+    let op = rig.message("to", vec![copy_from("from"), create_exclusive()]);
+    rig.send(op);
+    rig.deliver_reads();
+    arrive(&mut rig, Ok(copied(b"data")));
+    rig.settle();
+    let reply = rig.replies.pop().unwrap().1;
+    assert_eq!((reply.result, reply.user_version), (Errno::EEXIST.code(), 900));
+    let after = rig.ask("to", vec![append(b"y")]);
+    assert_eq!((after.user_version, rig.contents("to")), (3, Some(b"xy".to_vec())), "nothing of it stays");
 }
 
 #[test]

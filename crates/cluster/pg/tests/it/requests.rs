@@ -176,6 +176,57 @@ fn an_exclusive_create_that_failed_fails_again_although_the_object_is_gone() {
     assert_eq!(rig.contents("a"), None);
 }
 
+/// The answer's versions, and that of a write that follows.
+fn versions(rig: &mut Rig, op: messages::OsdOp) -> (i32, u64, u64, u64) {
+    let got = rig.ask_message(op);
+    let next = rig.ask("next", vec![append(b"x")]);
+    (got.result, got.replay_version.version, got.user_version, next.replay_version.version)
+}
+
+#[test]
+fn a_write_that_changes_nothing_is_a_version_of_the_pg() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let op = rig.message("a", vec![create_exclusive()]);
+    assert_eq!(versions(&mut rig, op), (Errno::EEXIST.code(), 2, 1, 3));
+    let op = rig.message("gone", vec![delete()]);
+    assert_eq!(versions(&mut rig, op), (Errno::ENOENT.code(), 4, 3, 5), "a floor for the object's version");
+    let truncate = Op::new(OpCode::TRUNCATE, OpArgs::none());
+    let op = rig.message("gone", vec![truncate]);
+    assert_eq!(versions(&mut rig, op), (0, 6, 0, 7));
+}
+
+#[test]
+fn a_write_that_fails_outside_of_its_operations_is_answered_without_a_version() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let mut op = rig.message("a", vec![append(b"x")]);
+    op.snaps = vec![types::SnapId(1)];
+    assert_eq!(versions(&mut rig, op), (Errno::EINVAL.code(), 0, 0, 2), "nor is it one of the PG");
+    let mut op = rig.message("a", vec![xattr(OpCode::SETXATTR, "k", &"v".repeat(100), 0)]);
+    op.ops.push(stat());
+    rig.ask_message(op);
+    let mut op = rig.message("a", vec![xattr(OpCode::GETXATTR, "k", "", 0), append(b"x")]);
+    op.flags |= OsdFlags::RETURNVEC;
+    let (result, version, user_version, _) = versions(&mut rig, op.clone());
+    assert_eq!((result, version, user_version), (Errno::EOVERFLOW.code(), 0, 0));
+    assert_eq!(rig.ask_message(op).result, Errno::EOVERFLOW.code(), "a resend fails as well");
+}
+
+#[test]
+fn a_rollback_of_nothing_to_itself_is_answered_like_a_read() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let rollback = Op::new(OpCode::ROLLBACK, OpArgs::Snap { snapid: types::SnapId::HEAD });
+    let op = rig.message("gone", vec![rollback.clone()]);
+    assert_eq!(versions(&mut rig, op), (0, 0, 0, 2));
+    let op = rig.message("gone", vec![rollback.clone(), create_exclusive(), create_exclusive()]);
+    assert_eq!(versions(&mut rig, op), (Errno::EEXIST.code(), 3, 0, 4), "what fails is remembered");
+    let op = rig.message("new", vec![create(), rollback]);
+    assert_eq!(versions(&mut rig, op), (0, 5, 5, 6), "what the request has made stays");
+    assert_eq!(rig.contents("new"), Some(vec![]));
+}
+
 #[test]
 fn per_operation_results_survive_when_the_client_asked_for_them() {
     let mut rig = Rig::new();
