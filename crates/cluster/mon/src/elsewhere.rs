@@ -14,7 +14,8 @@ use crate::homes::is_away;
 use crate::mon::Mon;
 use crate::service::osdmap;
 
-fn moves_pgs(increment: &Incremental) -> bool {
+/// Whether PGs may have other OSDs by the map that an increment makes.
+pub(crate) fn moves_pgs(increment: &Incremental) -> bool {
     let upmaps = !increment.new_pg_upmap.is_empty()
         || !increment.old_pg_upmap.is_empty()
         || !increment.new_pg_upmap_items.is_empty()

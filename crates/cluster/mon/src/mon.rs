@@ -13,6 +13,7 @@ use messages::Message;
 use options::{Values, opt};
 use types::{BrokenInvariant, Epoch, Errno, PgId, UTime, broken};
 
+use crate::elsewhere::moves_pgs;
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::forced_pgs::ForcedPgs;
 use crate::service::config_store::ConfigStore;
@@ -408,11 +409,13 @@ impl Mon {
         self.pending.batch.0.extend(kept.0);
         let Pending { mut batch, with_map, osdmap: increment, deferred, maps_to, .. } =
             std::mem::take(&mut self.pending);
+        // Most maps move no PG: then none is placed once more.
+        let moves_pgs = increment.as_ref().is_some_and(moves_pgs);
         let next =
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
             Ok(osdmap) => {
-                self.put_homes(osdmap.as_ref().map(|next| &next.map), &mut batch);
+                self.put_homes(osdmap.as_ref().filter(|_| moves_pgs).map(|next| &next.map), &mut batch);
                 batch.0.extend(with_map.0);
                 for line in deferred.iter().filter_map(|reply| reply.audit.clone()) {
                     self.log.add(line, &mut batch);
