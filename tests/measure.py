@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|latency|omap|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|latency|omap|aged|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
        already see it; three OSDs on the durable store (ours: block, Ceph's: BlueStore)
@@ -19,6 +19,7 @@ store  objects of 4 KiB, 128 KiB and 4 MiB written and read at random with `rado
 written  bytes to the device for each byte that a client wrote, from an empty store to its clean stop
 latency  how long single 4 KiB writes wait in a long run (--seconds 1800), both systems side by side at the same --rate
 omap   a million keys of one object inserted, listed and removed; 100,000 objects written and listed: seconds, CPU
+aged   4 KiB random writes of an image on a device of 2 GiB, 2 GiB each time, eleven times: whether the last are slower
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
@@ -34,6 +35,7 @@ import time
 import measured
 from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, rss_mib, spread,
                       table, touch_memory)
+import measure_aged
 import measure_clients
 import measure_images
 import measure_latency
@@ -156,6 +158,7 @@ MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (
             "store": (measure_store.store, measure_store.print_store),
             "latency": (measure_latency.latency, measure_latency.print_latency),
             "omap": (measure_omap.omap, measure_omap.print_omap),
+            "aged": (measure_aged.aged, measure_aged.print_aged),
             "written": (measure_store.written, measure_store.print_written),
             "client": (measure_clients.clients, measure_clients.print_clients)}
 

@@ -27,13 +27,18 @@ def rbd(system, *args):
 
 
 def load(system, name, image, way, seconds):
+    """So many seconds of [fio]."""
+    return fio(system, name, image, way, "--time_based", f"--runtime={seconds}", timeout=seconds + 300)
+
+
+def fio(system, name, image, way, *args, timeout):
     """4 KiB, 16 in flight, through fio's rbd engine: operations a second, CPU of the server for each."""
     pids = system.osd_pids()
     quiet(pids)
     before = cpu_seconds(pids)
     out = client(system, "fio", "--name=load", "--ioengine=rbd", "--clientname=admin", f"--pool={POOL}",
-                 f"--rbdname={image}", f"--rw={way}", "--bs=4k", "--iodepth=16", "--time_based",
-                 f"--runtime={seconds}", "--randrepeat=0", "--output-format=json", timeout=seconds + 300)
+                 f"--rbdname={image}", f"--rw={way}", "--bs=4k", "--iodepth=16", "--randrepeat=0",
+                 "--output-format=json", *args, timeout=timeout)
     side = json.loads(out[out.index("{"):])["jobs"][0]["read" if "read" in way else "write"]
     cost = (cpu_seconds(pids) - before) / side["total_ios"] * 1e6
     note(f"{system.name} {name}: {side['iops']:.0f}/s, {cost:.1f} us of CPU each")
@@ -49,12 +54,12 @@ def step(system, name, *args):
     return {"system": system.name, "step": name, "seconds": took}
 
 
-def image(system, gib):
+def image(system, mib):
     """An image whose every block is written: so no read finds a hole, and no write makes an object."""
-    rbd(system, "create", f"{POOL}/whole", "--size", f"{gib}G", "--image-feature", "layering")
-    rbd(system, "bench", "--io-type", "write", "--io-size", "4M", "--io-threads", "4", "--io-total", f"{gib}G",
+    rbd(system, "create", f"{POOL}/whole", "--size", f"{mib}M", "--image-feature", "layering")
+    rbd(system, "bench", "--io-type", "write", "--io-size", "4M", "--io-threads", "4", "--io-total", f"{mib}M",
         "--io-pattern", "seq", f"{POOL}/whole")
-    note(f"{system.name}: an image of {gib} GiB is written")
+    note(f"{system.name}: an image of {mib} MiB is written")
 
 
 def images(make, options):
@@ -64,7 +69,7 @@ def images(make, options):
             system.up("durable", 1, whole=True)
             ceph(system, "osd", "pool", "create", POOL, "32")
             rbd(system, "pool", "init", POOL)
-            image(system, options.image_gib)
+            image(system, options.image_gib << 10)
         for number in range(options.rounds):
             for system in systems if number % 2 == 0 else systems[::-1]:
                 for row in one_round(system, number, options.seconds):
