@@ -2,7 +2,7 @@
 //!
 //! The crate `mimalloc` states an alignment with every request. Where no free block of the size is at hand, mimalloc
 //! (`alloc-aligned.c`) then takes one of the next larger size, in which it could shift the address, although a plain block
-//! would do: 4% of the instructions of a 4 KiB operation, and memory (docs/performance.md). This crate never decides how long
+//! would do: 4% of the instructions of a 4 KiB operation, and memory (docs/profiling.md). This crate never decides how long
 //! memory is kept: that is the program's.
 
 use std::alloc::{GlobalAlloc, Layout};

@@ -8,7 +8,7 @@ static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// Milliseconds. Buffers of megabytes come and go all the time. When the allocator gives them back to the system at once (its
 /// default is a second), the system clears them again for the next request; in a virtual machine it may have to ask the
-/// host for them first. 4 MiB written cost a fifth more CPU so (docs/performance.md).
+/// host for them first. 4 MiB written cost a fifth more CPU so (docs/profiling.md).
 const KEPT_MS: i64 = 60_000;
 
 /// The option of that name in mimalloc.h, the same in its versions 2 and 3. The crate has no constant for it.
@@ -48,7 +48,7 @@ pub enum HugePagesLeft {
 }
 
 /// Has the system give a cluster's process memory by small pages. The first touch of a huge one clears 2 MiB, during which a core
-/// serves no one: 5 ms in a virtual machine, and a checkpoint of a block store touched several (docs/performance.md). Ceph's daemons
+/// serves no one: 5 ms in a virtual machine, and a checkpoint of a block store touched several (docs/performance.md, "A long run of single writes"). Ceph's daemons
 /// have none by default either (`thp`).
 pub fn use_small_pages() -> HugePagesLeft {
     if rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(false) {

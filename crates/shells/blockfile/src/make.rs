@@ -22,7 +22,7 @@ const LOG_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of all logs, where the least of each allows it. They are written once in whole when the store is made.
 const LOGS_BYTES_MAX: u64 = 64 << 20;
 /// So many times as much where the store takes its disk at once anyway: each checkpoint writes most of the tree's pages again, so
-/// fewer write less (docs/performance.md).
+/// fewer write less (docs/profiling.md).
 const LOG_TIMES_OF_WHOLE: u64 = 3;
 
 /// Bytes of the smallest store.
