@@ -7,7 +7,8 @@ use store::{CollectionChange, CollectionId, LogChange, ObjectChange, Step, Store
 use types::GHObject;
 
 use crate::chunk::CHUNK_BLOCKS;
-use crate::context::{Context, Found};
+use crate::context::Context;
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::onode::{Home, Inline};
 use crate::page::Key;

@@ -6,7 +6,8 @@ use std::ops::Range;
 use buffer::{Piece, Rope};
 
 use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places_from};
-use crate::context::{Context, Found, bad_blob};
+use crate::context::{Context, bad_blob};
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
 use crate::onode::Onode;

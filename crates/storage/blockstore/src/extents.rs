@@ -6,7 +6,8 @@ use buffer::Piece;
 use smallvec::SmallVec;
 
 use crate::chunk::Slot;
-use crate::context::{Context, Found};
+use crate::context::Context;
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::stop::Attempt;
 
@@ -104,7 +105,9 @@ mod tests {
     use types::{GHObject, HObject, Name, PoolId, SnapId, SplitMix64};
 
     use super::*;
-    use crate::context::{Contents, NOTHING_FETCHED, Place, check_blocks};
+    use crate::blocks::check_blocks;
+    use crate::context::{Contents, NOTHING_FETCHED};
+    use crate::find::Place;
     use crate::layout::Counters;
     use crate::onode::Onode;
     use crate::packer::Packer;

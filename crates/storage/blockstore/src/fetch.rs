@@ -8,8 +8,8 @@ use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, ReadOutcome, StoreError, Token};
 
 use crate::bitmap::{Run, runs_of};
+use crate::blocks::check_blocks;
 use crate::codec::Codec;
-use crate::context::check_blocks;
 use crate::extents::cut;
 use crate::io::Io;
 use crate::layout::{BLOCK, ShardLayout};

@@ -9,7 +9,7 @@ use types::PoolId;
 
 use crate::chunk::{CHUNK_BLOCKS, Places, places};
 use crate::codec::Codec;
-use crate::context::Found;
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::page::Key;
 use crate::records::{key, table};
@@ -208,7 +208,7 @@ mod tests {
     use types::{GHObject, PgId};
 
     use super::*;
-    use crate::context::Place;
+    use crate::find::Place;
     use crate::onode::Onode;
 
     fn found(pool: i64, flags: u32) -> Found {

@@ -8,9 +8,10 @@ use store::{
 use types::{EVersion, GHObject, Name};
 
 use crate::codec::Codec;
-use crate::context::{Context, Found, bad_blob};
+use crate::context::{Context, bad_blob};
 use crate::data::assemble;
 use crate::extents::{Extents, pieces};
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
 use crate::onode::Onode;

@@ -9,7 +9,8 @@ use std::ops::Range;
 use buffer::{Piece, PieceMut, Rope, copy_payload};
 
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Places, Slot, place_bit, places};
-use crate::context::{Context, Found};
+use crate::context::Context;
+use crate::find::Found;
 use crate::layout::BLOCK;
 use crate::mapped::Mapped;
 use crate::packer::{Change, NewBlob, NewBlock, Plan};
