@@ -330,7 +330,9 @@ def test_a_directory_of_any_name_is_found_by_stock_clients(t):
         env = {name: value for name, value in os.environ.items() if name != "CEPH_CONF"}
         for client in "ceph -s", "rados lspools":
             done = subprocess.run(["sh", "-c", f"{told}; exec {client}"], capture_output=True, env=env, timeout=BOUND)
-            equal((done.returncode, done.stderr), (0, b""), f"{name!r}: {client}, reached by {told!r}")
+            # librados says this where it ends while it still connects to the manager, whoever serves it.
+            said = [line for line in done.stderr.splitlines() if b"get_auth_request but no auth handler" not in line]
+            equal((done.returncode, said), (0, []), f"{name!r}: {client}, reached by {told!r}")
         stop = re.search(r"\(stop: loligo (stop .*)\)", cluster.said, re.DOTALL)[1]
         subprocess.run(["sh", "-c", f"exec \"$0\" {stop}", cluster.loligo], check=True, capture_output=True, timeout=BOUND)
         equal(cluster.pid(), None, f"{name!r}: stopped as it is said")
