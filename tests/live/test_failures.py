@@ -85,9 +85,13 @@ def test_the_monitor_goes_on_without_any_osd(t):
     until(lambda: osds_up(client) == set(), "osd.0 down", 20)
     equal(list(status(cluster)["failed_osds"]), ["0"], "failed OSDs of the status")
     loligo(cluster, "stop", cluster.dir)
-    # At the next start it fails again, and says so.
-    refused = cluster.up("--set", "bdev_debug_fail_file=fail", code=1)
-    expect("osd.0" in refused.words, refused.words)
+    # At the next start it fails again, and says so: the monitor is alone.
+    cluster.up("--set", "bdev_debug_fail_file=fail")
+    expect("Note: osd.0 failed and is down: " in cluster.said and "no OSD serves" in cluster.said, cluster.said)
+    equal(list(status(cluster)["failed_osds"]), ["0"], "failed OSDs of the next status")
+    os.remove(os.path.join(cluster.dir, "osd.0", "fail"))
+    loligo(cluster, "start", cluster.dir, "--osd", "0")
+    equal(osds_up(client), {0}, "OSDs up")
 
 
 def pgs_by(client, pool):
@@ -523,12 +527,40 @@ def test_a_store_that_can_not_be_opened_costs_only_its_osd(t):
     equal(osds_up(client), {0, 1, 2}, "OSDs up")
     client.rados("-p", "p", "get", names[2][0], "-")
     expect("OSD_FAILED" not in client.ceph("health", "detail").text, "it has not failed any more")
-    # Without any store there is nothing to serve.
+
+
+def test_a_cluster_of_which_no_store_can_be_opened_begins_again(t):
+    cluster = t.cluster("--osds", "2", "--store", "block")
+    client = t.client(cluster)
+    filled(client)
     loligo(cluster, "stop", cluster.dir)
-    for osd in range(3):
-        os.remove(cluster.metadata(osd))
-    refused = cluster.up(code=1)
-    expect("osd.2's store can't be used" in refused.words, refused.words)
+    for osd in range(2):
+        with open(cluster.metadata(osd), "r+b") as f:
+            # The log: behind the label and two superblocks.
+            f.seek(3 * 4096)
+            f.write(os.urandom(1 << 20))
+    # The monitor starts alone, and says of each OSD what is wrong.
+    cluster.up()
+    for osd in range(2):
+        expect(f"Note: osd.{osd} failed and is down: its store can't be used: " in cluster.said, cluster.said)
+    expect("no OSD serves" in cluster.said and f"loligo start {cluster.dir} --osd N" in cluster.said, cluster.said)
+    expect("--replace" in cluster.said, f"the way out: {cluster.said}")
+    of_status = status(cluster)["osds"]
+    equal([of_status[osd]["state"] for osd in ("0", "1")], ["failed", "failed"], "states")
+    until(lambda: osds_up(client) == set(), "no OSD up", 20)
+    detail = client.ceph("health", "detail").text
+    expect(all(f"osd.{osd} failed: its store can't be used" in detail for osd in range(2)), detail)
+    # What the message names works.
+    for osd in range(2):
+        said = loligo(cluster, "start", cluster.dir, "--osd", str(osd), "--replace", "--yes-i-really-mean-it")
+        expect("with an empty store" in said, said)
+    equal(osds_up(client), {0, 1}, "OSDs up")
+    client.ceph("osd", "pool", "create", "again", "8")
+    client.rados("-p", "again", "put", "o", "/etc/hostname")
+    loligo(cluster, "stop", cluster.dir)
+    cluster.up()
+    expect("failed" not in cluster.said, cluster.said)
+    client.rados("-p", "again", "get", "o", "-")
 
 
 def test_a_log_that_was_lost_after_a_stop_in_order_is_noticed(t):
@@ -580,8 +612,10 @@ def test_a_newest_superblock_that_was_lost_is_noticed(t):
         for place in (newest, newest + 2 * 4096 + label["log_bytes"]):
             f.seek(place)
             f.write(bytes(4096))
-    said = loligo(cluster, "up", "--dir", cluster.dir, "--port", "0", code=1)
-    expect("shard 0" in said and "the newest superblock was lost" in said, said)
+    cluster.up()
+    said = cluster.said
+    expect("osd.0 failed" in said and "shard 0" in said and "the newest superblock was lost" in said, said)
+    loligo(cluster, "stop", cluster.dir)
     # All that was acknowledged can be saved.
     shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--object", "later", "-f", "json", code=1))["osd.0"]
     equal(shown["objects"][0]["bytes"], os.path.getsize("/etc/hostname"), "the last object that was written")

@@ -1,5 +1,6 @@
 //! `loligo up`: starts the cluster, says how to reach it, and serves until a signal.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use host::{Cluster, HostError, OSD_SIZE_MIN, OsdState, StoreKind, UpRequest, def
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use text::format_bytes;
+use types::OsdId;
 
 use crate::{DEFAULT_DIR, ask, detach, fail, huge_pages, log, memory, panics};
 
@@ -248,11 +250,7 @@ fn announce(cluster: &Cluster, took: Duration) {
     if let Some(addr) = info.metrics {
         text += &format!("Prometheus:   http://{addr}/metrics\n");
     }
-    for (osd, state) in cluster.osds() {
-        if let OsdState::Failed(reason) = state {
-            text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");
-        }
-    }
+    text += &failures(&cluster.osds(), &host::shell_word(&info.dir));
     // Other checks may only be true until every OSD has reported.
     let checks = ask::status(&info.dir)["checks"].take();
     for check in checks.as_array().into_iter().flatten().filter_map(|check| check.as_str()) {
@@ -265,6 +263,25 @@ fn announce(cluster: &Cluster, took: Duration) {
     let _ = std::io::stdout().flush();
 }
 
+/// Which OSDs don't serve, and why.
+fn failures(osds: &BTreeMap<OsdId, OsdState>, dir: &str) -> String {
+    let serves = osds.values().any(OsdState::runs);
+    let beside = if serves { ", the others serve" } else { "" };
+    let mut text = String::new();
+    for (osd, state) in osds {
+        if let OsdState::Failed(reason) = state {
+            text += &format!("Note: osd.{osd} failed and is down{beside}: {reason}\n");
+        }
+    }
+    if !serves {
+        text += &format!(
+            "Note: no OSD serves, the monitor is alone: no data can be read or written. `loligo start {dir} --osd N` starts an OSD \
+             again when what failed is mended\n"
+        );
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -275,6 +292,18 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[test]
+    fn every_osd_that_failed_is_named_and_whether_another_serves() {
+        let failed = |why: &str| OsdState::Failed(why.to_owned());
+        let two = |one, other| failures(&BTreeMap::from([(OsdId(0), one), (OsdId(1), other)]), "c");
+        assert_eq!(two(OsdState::Active, OsdState::Held), "");
+        let said = two(failed("a"), OsdState::Active);
+        assert_eq!(said, "Note: osd.0 failed and is down, the others serve: a\n");
+        let said = two(failed("a"), failed("b"));
+        assert!(said.starts_with("Note: osd.0 failed and is down: a\nNote: osd.1 failed and is down: b\n"), "{said}");
+        assert!(said.contains("no OSD serves") && said.contains("`loligo start c --osd N`"), "{said}");
     }
 
     #[test]

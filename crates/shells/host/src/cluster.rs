@@ -265,10 +265,10 @@ impl Cluster {
         &self.info
     }
 
-    /// Waits until every OSD takes part.
+    /// Waits until every OSD takes part, or has failed.
     ///
     /// # Errors
-    /// An OSD failed, or did not take part in time: the cluster was ended. If this was its first start nothing of it is
+    /// An OSD of a new cluster failed, or one did not take part in time: the cluster was ended. If this was its first start nothing of it is
     /// left but, when the reason is to be looked up there, its log.
     pub fn ready(mut self, timeout: Duration) -> Result<Self, HostError> {
         let Err(error) = self.wait_ready(timeout) else {
@@ -311,18 +311,14 @@ impl Cluster {
         }
     }
 
-    /// A new cluster is to be whole; a later start serves what is there, if that is anything.
+    /// A new cluster is to be whole. A later start serves what is there, be it the monitor alone: with it an OSD can begin again.
     fn check_failed(&self) -> Result<(), HostError> {
-        let states = self.osds.states();
-        let runs = states.values().any(OsdState::runs);
-        let failed = states.iter().find_map(|(osd, state)| match state {
+        let failed = self.osds.states().into_iter().find_map(|(osd, state)| match state {
             OsdState::Failed(reason) => Some((osd, reason)),
             _ => None,
         });
         match failed {
-            Some((osd, reason)) if self.is_new || !runs => {
-                Err(HostError::Failed(format!("osd.{osd}: {reason}")))
-            }
+            Some((osd, reason)) if self.is_new => Err(HostError::Failed(format!("osd.{osd}: {reason}"))),
             _ => Ok(()),
         }
     }

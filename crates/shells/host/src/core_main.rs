@@ -199,10 +199,11 @@ impl CorePlan {
     }
 
     /// Opens (or makes) the states of all daemons. At a later start an OSD whose store can't be opened costs the others
-    /// nothing: it is answered with the reason.
+    /// nothing: it is answered with the reason. The monitor starts without any OSD, too: a new store under an OSD's number
+    /// needs it.
     ///
     /// # Errors
-    /// The monitor's state can't be used, or no OSD's; at a cluster's first start, one OSD's.
+    /// The monitor's state can't be used; at a cluster's first start, one OSD's.
     pub(crate) fn open_all(
         plans: &mut [Self],
         osds: Vec<OsdPlan>,
@@ -215,7 +216,7 @@ impl CorePlan {
             }
         }
         let senders: Vec<_> = plans.iter().map(|plan| plan.sender.clone()).collect();
-        let (mut failed, count) = (BTreeMap::new(), osds.len());
+        let mut failed = BTreeMap::new();
         let map = plans.iter().find_map(|plan| plan.opened_mon.as_ref()).map(|(mon, _)| mon.osdmap().clone());
         for osd in osds {
             let (id, is_new) = (osd.id, osd.is_new);
@@ -229,7 +230,7 @@ impl CorePlan {
                         plans[usize::from(core.0)].osds.push(parts);
                     }
                 }
-                Err(error) if is_new || failed.len() + 1 == count => return Err(error),
+                Err(error) if is_new => return Err(error),
                 Err(error) => drop(failed.insert(id, error.of_osd())),
             }
         }
