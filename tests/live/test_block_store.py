@@ -191,12 +191,12 @@ def test_the_other_stores_are_refused_by_the_tools(t):
     expect("'mem'" in loligo(cluster, "store", "fsck", cluster.dir, code=1), "another store")
 
 
-def loop_device(t, name, size):
+def loop_device(t, name, size, *options):
     """A block device over a file."""
     path = t.path(name)
     with open(path, "wb") as f:
         f.truncate(size)
-    done = subprocess.run(["losetup", "--find", "--show", path], capture_output=True, check=True)
+    done = subprocess.run(["losetup", "--find", "--show", *options, path], capture_output=True, check=True)
     device = done.stdout.decode().strip()
     t.cleanups.append(lambda: subprocess.run(["losetup", "--detach", device], check=False))
     return device
@@ -229,6 +229,35 @@ def test_preallocation_is_for_new_image_files(t):
     other.stop()
     words = other.up("--port", "0", "--preallocate", code=1).words
     expect("--preallocate" in words and "new directory" in words, words)
+
+
+def test_what_a_store_can_not_be_made_on_is_named_with_the_reason_and_the_remedy(t):
+    cluster = t.cluster(start=False)
+    small = loop_device(t, "small", 1 << 20)
+    words = refused(cluster, "--osds", "1", "--device", small)
+    expect(f"{small} has 1 MiB" in words and "at least 64 MiB" in words and "--device" in words, words)
+    expect("--osd-size" not in words, words)
+    # Its end is no whole sector.
+    odd = loop_device(t, "odd", 300_000_000, "--sector-size", "4096")
+    bytes_of_device = 300_000_000 // 512 * 512
+    for more in (), ("--overwrite", odd):
+        words = refused(cluster, "--osds", "1", "--device", odd, *more)
+        expect(f"{odd} has {bytes_of_device} bytes" in words and "sectors of 4096" in words, words)
+        expect(f"from byte {bytes_of_device // 4096 * 4096} on" in words and "make it longer or shorter" in words, words)
+    data = os.path.join(cluster.dir, "osd.0", "block")
+    for log, says in ((data, "has the store's data"), (f"{data}.wal", "is a part of the cluster")):
+        words = refused(cluster, "--osds", "1", "--log-device", log)
+        expect(f"{log} {says}" in words and "place" in words, words)
+    for size in "100P", "4E":
+        words = refused(cluster, "--osds", "1", "--osd-size", size)
+        expect("it has 64 PiB at most" in words and "name a smaller size" in words and "damaged" not in words, words)
+    cluster.up("--osds", "1")
+
+
+def test_a_store_bench_of_nothing_is_refused(t):
+    for option in "depth", "objects", "seconds", "pgs":
+        done = subprocess.run([t.loligo, "store", "bench", t.path("bench"), f"--{option}", "0"], capture_output=True, timeout=BOUND)
+        equal((done.returncode, f"--{option}" in done.stderr.decode()), (2, True), f"--{option} 0: {done.stderr!r}")
 
 
 def test_an_image_file_gives_back_what_is_deleted(t):

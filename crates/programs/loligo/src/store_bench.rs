@@ -27,15 +27,15 @@ pub struct Args {
     #[arg(long, default_value = "4KiB", value_parser = write_size)]
     size: u64,
     /// Writes at a time, of each core.
-    #[arg(long, default_value_t = 16)]
-    depth: usize,
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    depth: u32,
     /// Cores, each with a shard of the store `block`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
     cores: u32,
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Objects that are written in turn, each whole.
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     objects: u64,
     /// PGs that the objects are spread over.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(PGS_MAX)))]
@@ -183,7 +183,7 @@ fn spent() -> (f64, f64) {
 fn load<S: ObjectStore + Send>(args: &Args, handles: Vec<S>) -> Result<Value, String> {
     let load = Load {
         bytes: args.size as usize,
-        depth: args.depth,
+        depth: args.depth as usize,
         objects: args.objects,
         pgs: args.pgs.next_power_of_two(),
         time: Duration::from_secs(args.seconds),

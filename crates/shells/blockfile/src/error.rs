@@ -26,6 +26,16 @@ pub enum OpenError {
     LeadsElsewhere { link: PathBuf, there: PathBuf, to: PathBuf },
     #[error("{0} is no block device; an image file needs no --device")]
     NotADevice(PathBuf),
+    #[error(
+        "{path} has {bytes} bytes, which is no whole number of its sectors of {sector}: from byte {} on it can't be read or written; give it \
+         a size that is (the file of a loop device: make it longer or shorter, and set the loop device up again), or name another device",
+        .bytes / .sector * .sector
+    )]
+    PartOfASector { path: PathBuf, bytes: u64, sector: u64 },
+    #[error(
+        "{path} can't be read at byte {at}: {error}; the system's log (`dmesg`) may say why. Mend the device, or name another"
+    )]
+    CanNotRead { path: PathBuf, at: u64, error: io::Error },
     #[error("{0} holds data; to give that up, name it with --overwrite too")]
     HoldsData(PathBuf),
     #[error("there is no device {0}: name one that is there")]
@@ -96,6 +106,11 @@ pub enum OpenError {
     #[error("{path}: a block store can't be made in {}; it needs at least {}",
         text::format_bytes_two(*.bytes, *.needed)[0], text::format_bytes_two(*.bytes, *.needed)[1])]
     TooSmall { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("{path}: a block store can't have {}; it has {} at most: name a smaller size",
+        text::format_bytes(*.bytes), text::format_bytes(*.most))]
+    TooLargeForAStore { path: PathBuf, bytes: u64, most: u64 },
+    #[error("no store can be made in {path}: {why}")]
+    NotMade { path: PathBuf, why: String },
     #[error("{0} is a block device, which is used whole; the size is for image files")]
     WholeDevice(PathBuf),
     #[error(

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use blockdev::{DeviceId, DeviceQueue};
-use blockstore::{BLOCK, LABEL_BYTES, Label, Making};
+use blockdev::{DeviceError, DeviceId, DeviceQueue};
+use blockstore::{BLOCK, LABEL_BYTES, Label, Making, SIZE_BYTES_MAX};
 use encoding::Encode;
 
 use crate::drive::Driver;
 use crate::label::SHARDS_MAX;
-use crate::open::{Options, Parts, Queue, failed, io_error, lock, log_path_in, no_device, path_in};
+use crate::open::{Options, Parts, Queue, io_error, lock, log_path_in, no_device, path_in};
 use crate::place::Taker;
 use crate::{OpenError, Owner, place};
 
@@ -109,9 +109,12 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         Some(device) => place::device_bytes(device)?,
     };
     let size_bytes = bytes / BLOCK * BLOCK;
+    let path = || new.device.clone().unwrap_or_else(|| path_in(dir));
     if size_bytes < SIZE_MIN {
-        let path = new.device.clone().unwrap_or_else(|| path_in(dir));
-        return Err(OpenError::TooSmall { path, bytes: size_bytes, needed: SIZE_MIN });
+        return Err(OpenError::TooSmall { path: path(), bytes: size_bytes, needed: SIZE_MIN });
+    }
+    if size_bytes > SIZE_BYTES_MAX {
+        return Err(OpenError::TooLargeForAStore { path: path(), bytes: size_bytes, most: SIZE_BYTES_MAX });
     }
     std::fs::create_dir_all(dir).map_err(io_error(dir))?;
     let _lock = lock(dir)?;
@@ -171,6 +174,17 @@ fn check_log_link(dir: &Path, new: &NewStore) -> Result<(), OpenError> {
     }
 }
 
+/// A log lies neither where the data are nor where the link to it is, which are made with the store.
+fn check_log_elsewhere(log: &Path, dir: &Path) -> Result<(), OpenError> {
+    if place::is_same_place(log, &path_in(dir)) {
+        return Err(OpenError::HasTheData(log.into()));
+    }
+    match place::is_same_name(log, &log_path_in(dir)) {
+        true => Err(OpenError::OfTheCluster { path: log.into(), dir: dir.into() }),
+        false => Ok(()),
+    }
+}
+
 /// Makes, or takes, what the store is to lie on, and holds it. All that may be refused is looked at before anything is
 /// changed.
 fn place_parts(
@@ -193,6 +207,7 @@ fn place_parts(
         None => None,
         Some(LogPlace { path, overwrite }) => {
             check_log_link(dir, new)?;
+            check_log_elsewhere(path, dir)?;
             let held = place::take_for_log(path, new.taker(owner), *overwrite)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
@@ -250,9 +265,18 @@ fn make(parts: &Parts, mut label: Label, options: &Options) -> Result<(), OpenEr
     let of_data = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(path))?;
     let of_log = queue.geometry(label.log_device()).ok_or_else(|| no_device(path))?;
     label.log_unit_bytes = of_data.block_bytes.max(of_log.block_bytes);
-    let mut making = Making::new(queue, label).map_err(|e| failed(path, e))?;
+    let mut making = Making::new(queue, label).map_err(|e| not_made(parts, e))?;
     let made = driver.run(&mut making, Making::turn, Making::deadline);
-    made.map(drop).map_err(|e| failed(path, e))
+    made.map(drop).map_err(|e| not_made(parts, e))
+}
+
+/// The error of the making as one that names the file or device. Nothing is damaged: there was no store yet.
+fn not_made(parts: &Parts, error: blockstore::OpenError) -> OpenError {
+    let path = match (&error, &parts.log) {
+        (blockstore::OpenError::Device(DeviceError::Io { device: DeviceId::Wal, .. }), Some(log)) => log,
+        _ => &parts.data,
+    };
+    OpenError::NotMade { path: path.clone(), why: error.to_string() }
 }
 
 fn random_id() -> io::Result<u64> {

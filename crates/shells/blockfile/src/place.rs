@@ -7,7 +7,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use blockstore::BLOCK;
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
+use rustix::fs::{
+    Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock, ioctl_blksszget,
+};
 use rustix::io::Errno;
 use types::{Fsid, OsdId};
 
@@ -101,7 +103,7 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, Open
     let mut file = file.map_err(|error| not_writable(&path, error))?;
     lock_file(&path, &file, FlockOperation::NonBlockingLockExclusive)?;
     // The label is written last: where the making of a store was interrupted, there are zeros.
-    if holds(&path, 0, BLOCK).map_err(io_error(&path))? {
+    if holds(&path, 0, BLOCK)? {
         return Err(OpenError::Exists(path));
     }
     // From an empty file: an earlier try may have left blocks that nothing will use.
@@ -183,11 +185,16 @@ pub fn is_same_place(a: &Path, b: &Path) -> bool {
         let device = found.file_type().is_block_device().then(|| found.rdev());
         Some(device.map_or((Some((found.dev(), found.ino())), None), |device| (None, Some(device))))
     };
-    let resolved = |path: &Path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     match (is_which(a), is_which(b)) {
-        (None, None) => a == b || resolved(a).is_some_and(|a| Some(a) == resolved(b)),
+        (None, None) => is_same_name(a, b),
         (a, b) => a == b,
     }
+}
+
+/// Whether two paths are one name in one directory, whether anything has it or not.
+pub fn is_same_name(a: &Path, b: &Path) -> bool {
+    let resolved = |path: &Path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    a == b || resolved(a).is_some_and(|a| Some(a) == resolved(b))
 }
 
 /// Holds a device or a file that a part of an OSD's store is to be made on. It may hold a part of the same OSD's store, whole or
@@ -196,19 +203,33 @@ pub fn is_same_place(a: &Path, b: &Path) -> bool {
 pub fn take(path: &Path, taker: Taker<'_>, overwrite: bool) -> Result<File, OpenError> {
     taker.refuse_parts_of_cluster(path)?;
     let mut held = hold(path)?;
+    check_sectors(path, &held)?;
     let is_own = owner_on(path).is_some_and(|has| taker.is_own(&has));
-    if !is_own && !overwrite && is_used(path, &mut held).map_err(io_error(path))? {
+    if !is_own && !overwrite && is_used(path, &mut held)? {
         return Err(OpenError::HoldsData(path.into()));
     }
     Ok(held)
 }
 
+/// Refuses a device that ends within a sector: the system performs no request there.
+fn check_sectors(path: &Path, mut held: &File) -> Result<(), OpenError> {
+    if held.metadata().map_err(io_error(path))?.is_file() {
+        return Ok(());
+    }
+    let sector = ioctl_blksszget(held).map_err(|error| io_error(path)(error.into()))?;
+    let (bytes, sector) = (held.seek(SeekFrom::End(0)).map_err(io_error(path))?, u64::from(sector.max(1)));
+    match bytes % sector {
+        0 => Ok(()),
+        _ => Err(OpenError::PartOfASector { path: path.into(), bytes, sector }),
+    }
+}
+
 /// Whether there is something on a device, where it would say whose it is, or anywhere in a file.
-fn is_used(path: &Path, held: &mut File) -> io::Result<bool> {
-    if held.metadata()?.is_file() {
+fn is_used(path: &Path, held: &mut File) -> Result<bool, OpenError> {
+    if held.metadata().map_err(io_error(path))?.is_file() {
         return holds(path, 0, u64::MAX);
     }
-    let bytes = held.seek(SeekFrom::End(0))?;
+    let bytes = held.seek(SeekFrom::End(0)).map_err(io_error(path))?;
     Ok(holds(path, 0, HEAD)? || holds(path, bytes.saturating_sub(TAIL), TAIL)?)
 }
 
@@ -391,19 +412,21 @@ pub fn unmake_at(path: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError
 }
 
 /// Whether a part of a file is there and is not zeros.
-fn holds(path: &Path, offset: u64, bytes: u64) -> io::Result<bool> {
+fn holds(path: &Path, offset: u64, bytes: u64) -> Result<bool, OpenError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
+        Err(error) => return Err(io_error(path)(error)),
     };
-    file.seek(SeekFrom::Start(offset))?;
-    let (mut rest, mut found) = (file.take(bytes), vec![0; ZEROS]);
+    file.seek(SeekFrom::Start(offset)).map_err(io_error(path))?;
+    let (mut rest, mut found, mut at) = (file.take(bytes), vec![0; ZEROS], offset);
     loop {
-        match rest.read(&mut found)? {
-            0 => return Ok(false),
-            some if found[..some].iter().any(|byte| *byte != 0) => return Ok(true),
-            _ => {}
+        match rest.read(&mut found) {
+            Ok(0) => return Ok(false),
+            Ok(some) if found[..some].iter().any(|byte| *byte != 0) => return Ok(true),
+            Ok(some) => at += some as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(OpenError::CanNotRead { path: path.into(), at, error }),
         }
     }
 }

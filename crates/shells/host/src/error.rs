@@ -214,6 +214,12 @@ pub enum HostError {
     /// The stores that were asked for are too small for an OSD's own records.
     #[error("OSDs of {} are too small: --osd-size takes at least {}", format_bytes(*.bytes), format_bytes(*.min))]
     OsdTooSmall { bytes: u64, min: u64 },
+    #[error(
+        "{device} has {}, which is too small: an OSD needs at least {}; name a larger device with --device",
+        format_bytes(*.bytes),
+        format_bytes(*.min)
+    )]
+    DeviceTooSmall { device: PathBuf, bytes: u64, min: u64 },
     /// A daemon failed.
     #[error("{0}")]
     Failed(String),

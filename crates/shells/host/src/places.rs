@@ -8,6 +8,7 @@ use types::OsdId;
 use crate::HostError;
 use crate::cluster::UpRequest;
 use crate::dir::{Description, StoreKind};
+use crate::plan::OSD_SIZE_MIN;
 
 /// What the flags of a first start ask for can be had.
 pub(crate) fn check(request: &UpRequest) -> Result<(), HostError> {
@@ -114,6 +115,17 @@ fn check_preallocate(new: &Description) -> Result<(), HostError> {
 
 pub(crate) fn device_bytes(path: &Path) -> Result<u64, HostError> {
     blockfile::device_bytes(path).map_err(|error| HostError::Unsupported(error.to_string()))
+}
+
+/// A first start's devices are large enough for an OSD each.
+pub(crate) fn check_device_sizes(devices: &[PathBuf]) -> Result<(), HostError> {
+    for device in devices {
+        let bytes = device_bytes(device)?;
+        if bytes < OSD_SIZE_MIN {
+            return Err(HostError::DeviceTooSmall { device: device.clone(), bytes, min: OSD_SIZE_MIN });
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn smallest(devices: &[PathBuf]) -> Result<u64, HostError> {

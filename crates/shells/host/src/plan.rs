@@ -74,6 +74,7 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             let named = [&request.devices, &request.log_devices].map(Vec::len).into_iter().find(|n| *n > 0);
             let osds = named.map_or(default::OSDS, |named| named as u32);
             let (store, osds) = (request.store.unwrap_or(default::STORE), request.osds.unwrap_or(osds));
+            places::check_device_sizes(&request.devices)?;
             let size = match on_devices {
                 true => places::smallest(&request.devices)?,
                 false => request.osd_size.unwrap_or(default::OSD_SIZE),

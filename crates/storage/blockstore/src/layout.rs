@@ -75,8 +75,8 @@ const LOG_LABEL_MAGIC: u64 = 0x4c42_6f67_696c_6f4c;
 /// "LgSb", little-endian.
 const SUPERBLOCK_MAGIC: u32 = 0x6253_674c;
 
-/// No device is larger.
-pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 56;
+/// No store has more bytes of its device.
+pub const SIZE_BYTES_MAX: u64 = 1 << 56;
 
 /// Bytes of the label on the device.
 pub const LABEL_BYTES: u64 = 4096;

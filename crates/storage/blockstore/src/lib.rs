@@ -83,7 +83,7 @@ mod write;
 
 pub use check::Checker;
 pub use decoders::{decode_any, samples};
-pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part};
+pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part, SIZE_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};
 pub use planted::{Barrier, Bug};

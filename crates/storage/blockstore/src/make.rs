@@ -5,7 +5,7 @@ use buffer::Rope;
 use types::UTime;
 
 use crate::io::Io;
-use crate::layout::{Counters, Label, Part, Superblock, features};
+use crate::layout::{Counters, Label, Part, SIZE_BYTES_MAX, Superblock, features};
 use crate::open::OpenError;
 use crate::planted::Barrier;
 use crate::ranges::Grown;
@@ -32,9 +32,12 @@ pub struct Making<Q: DeviceQueue> {
 
 impl<Q: DeviceQueue> Making<Q> {
     /// # Errors
-    /// The device is too small for such a store, or has larger blocks than its log.
+    /// The device is too small for such a store, or has larger blocks than its log; or the store would be too large.
     pub fn new(queue: Q, label: Label) -> Result<Self, OpenError> {
         let geometry = queue.geometry(DeviceId::Data).ok_or(OpenError::NoDevice)?;
+        if label.size_bytes > SIZE_BYTES_MAX {
+            return Err(OpenError::TooLarge { bytes: label.size_bytes, most: SIZE_BYTES_MAX });
+        }
         if !label.is_sound()
             || label.size_bytes > geometry.size_bytes
             || label.log_unit_bytes % geometry.block_bytes != 0

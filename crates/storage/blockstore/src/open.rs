@@ -32,6 +32,8 @@ pub enum OpenError {
     OtherLog(DecodeError),
     #[error("a device of {device_bytes} bytes has no room for such a store: give it a larger one")]
     Sizes { device_bytes: u64 },
+    #[error("a store of {bytes} bytes is larger than one can be: the limit is {most} bytes")]
+    TooLarge { bytes: u64, most: u64 },
     /// It was as large when the store was made, or has grown since.
     #[error("the device has {device_bytes} bytes, and the store on it {needed}: it was made shorter")]
     Cut { device_bytes: u64, needed: u64 },
