@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -13,7 +14,7 @@ import time
 
 from harness import BOUND, equal, expect, until
 from test_block_store import loop_device
-from test_full import file_system
+from test_full import file_system, fill_with_others_data, small_xfs
 
 
 def loligo(cluster, *args, code=0):
@@ -61,6 +62,9 @@ def test_an_osd_whose_disk_fails_ends_alone(t):
         expect("OSD_DOWN" in detail and "osd.1" in detail, detail)
         last = until(lambda: "osd.1 failed: " in client.ceph("log", "last", "50").text, "the reason in the cluster log")
         expect(last, "the reason in the cluster log")
+        if cluster.metadata(1).endswith("block"):
+            expect(f"{cluster.metadata(1)} failed" in cluster.log(), f"the file: {cluster.log()[-2000:]}")
+        expect("Then `loligo start DIR --osd N` opens the store again" in cluster.log(), f"what to do: {cluster.log()[-2000:]}")
         expect("osd.1 failed: " in cluster.log(), f"the reason in the log: {cluster.log()[-2000:]}")
         equal(list(status(cluster)["failed_osds"]), ["1"], "failed OSDs of the status")
         expect("osd.1 failed: " in loligo(cluster, "status", cluster.dir), "the reason in the status")
@@ -74,6 +78,35 @@ def test_an_osd_whose_disk_fails_ends_alone(t):
     cluster.up("--set", "bdev_debug_fail_file=fail")
     equal(osds_up(client), {0, 1, 2}, "OSDs up")
     client.rados("-p", "p", "get", names[1][0], "-")
+
+
+def test_a_write_that_finds_no_space_names_the_file_and_what_to_do(t):
+    """No write of a store finds its file system full, but where a copy of its file shares the blocks."""
+    below = small_xfs(t, "below", 400 << 20)
+    cluster = t.cluster("--osds", "1", "--store", "block", "--osd-size", "64MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "p", "8")
+    loligo(cluster, "stop", cluster.dir)
+    home = os.path.join(cluster.dir, "osd.0")
+    there = shutil.copytree(home, os.path.join(below, "osd.0"))
+    shutil.rmtree(home)
+    os.symlink(there, home)
+    cluster.up()
+    others = os.path.join(below, "others")
+    block = cluster.metadata(0)
+    subprocess.run(["cp", "--reflink=always", block, os.path.join(below, "copy")], check=True)
+    fill_with_others_data(others)
+    writer = client.start("rados", "-p", "p", "bench", "60", "write", "-b", "4096", stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: status(cluster)["failed_osds"], "osd.0 fails")
+    finally:
+        writer.kill()
+        writer.wait()
+    said = status(cluster)["osds"]["0"]["reason"]
+    expect(f"{block} failed at byte " in said and "No space left on device" in said, said)
+    expect("make room on its file system. Then `loligo start DIR --osd N`" in said, said)
+    os.remove(others)
+    loligo(cluster, "start", cluster.dir, "--osd", "0")
 
 
 def test_the_monitor_goes_on_without_any_osd(t):

@@ -280,11 +280,20 @@ def fill_with_others_data(path):
 
 def small_ext4(t, name, size):
     """A small ext4, without blocks kept for root, which ends with the test."""
+    return on_image(t, name, size, "mkfs.ext4", "-q", "-m", "0")
+
+
+def small_xfs(t, name, size):
+    """The same of an XFS, in which files can share blocks."""
+    return on_image(t, name, max(size, 320 << 20), "mkfs.xfs", "-q")
+
+
+def on_image(t, name, size, *mkfs):
     image, below = t.path(f"{name}.image"), t.path(name)
     with open(image, "wb") as f:
         f.truncate(size)
     os.mkdir(below)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True, capture_output=True)
+    subprocess.run([*mkfs, image], check=True, capture_output=True)
     subprocess.run(["mount", "-o", "loop", image, below], check=True)
     t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
     return below

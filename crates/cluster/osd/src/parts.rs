@@ -25,6 +25,9 @@ use crate::report::OpView;
 use crate::shard::{MAP_WORK_PER_EVENT, PgSlot, PgStatus, ShardConfig};
 use crate::{LogLevel, OsdEffect};
 
+/// What is left to do when a store's device is well again.
+pub(crate) const REOPENED: &str = ". Then `loligo start DIR --osd N` opens the store again";
+
 /// A core of the process, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CoreId(pub u16);

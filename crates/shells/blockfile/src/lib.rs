@@ -8,6 +8,7 @@
 mod allocate;
 mod bench;
 mod blocking;
+mod devices;
 mod drive;
 mod error;
 mod expand;

@@ -15,6 +15,7 @@ use store::{
     CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token, Tuning,
 };
 
+use crate::devices::Devices;
 use crate::drive::Driver;
 use crate::fsck;
 use crate::growing::{FileSpace, Growing};
@@ -329,6 +330,7 @@ struct Opening<'a> {
     path: &'a Path,
     /// Where the logs are, if they are apart.
     log: Option<PathBuf>,
+    devices: Arc<Devices>,
     label: &'a Label,
     files: &'a Files,
     options: &'a Options,
@@ -370,9 +372,11 @@ impl<'a> Opening<'a> {
             check(DeviceId::Wal, log, label.log_device_bytes(), &options.log_model)?;
         }
         let (used, driver) = (Used::of(label.shards), Driver::new());
+        let devices = Devices::at(&target(path), log.as_deref());
         Ok(Self {
             path,
             log,
+            devices,
             label,
             files,
             options,
@@ -449,8 +453,13 @@ impl<'a> Opening<'a> {
         for note in fsck::unread_superblocks(&store) {
             tracing::warn!("{name}: {note}");
         }
-        let mut shard =
-            BlockFileShard::new(store, event, name, driver.now(), (self.medium(), self.held.clone()));
+        let mut shard = BlockFileShard::new(
+            store,
+            event,
+            (name, self.devices.clone()),
+            driver.now(),
+            (self.medium(), self.held.clone()),
+        );
         if let Some(layout) = label.shard(number).filter(|_| self.is_file && !self.is_damaged) {
             let file = || OpenOptions::new().read(true).write(self.writes).open(path).map_err(io_error(path));
             let of_shard = layout.block_offset(0) - layout.superblocks;

@@ -13,6 +13,7 @@ use store::{
 };
 use types::{PoolId, UTime};
 
+use crate::devices::Devices;
 use crate::fsck::{in_one_place, stranded};
 use crate::growing::Growing;
 use crate::medium::Medium;
@@ -42,6 +43,7 @@ pub struct BlockFileShard {
     event: Option<RingEvent>,
     /// What logs call it.
     name: String,
+    devices: Arc<Devices>,
     /// The latest time that the store knows.
     now: UTime,
     /// Pages that can be read in one place alone, as far as the log was told.
@@ -56,7 +58,7 @@ impl BlockFileShard {
     pub(crate) fn new(
         store: BlockStore<Queue>,
         event: Option<RingEvent>,
-        name: String,
+        (name, devices): (String, Arc<Devices>),
         now: UTime,
         (medium, held): (Medium, Held),
     ) -> Self {
@@ -67,6 +69,7 @@ impl BlockFileShard {
             growing: None,
             event,
             name,
+            devices,
             now,
             in_one_place: 0,
             stranded: 0,
@@ -187,6 +190,7 @@ impl ObjectStore for BlockFileShard {
         self.store.completions(out);
         self.grow();
         for completion in &mut out[before..] {
+            self.devices.name_in(completion);
             if let Completion::Read { result: Ok(outcome), .. } = completion {
                 limited(&mut self.room, self.now, outcome);
             }

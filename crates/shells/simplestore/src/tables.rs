@@ -119,8 +119,10 @@ pub fn damaged(why: impl Into<String>) -> Failure {
 /// What redb reports, in the contract's words.
 pub fn database_error(what: &'static str, error: impl Into<redb::Error>) -> StoreError {
     match error.into() {
-        redb::Error::Io(e) => StoreError::Io { what, errno: e.raw_os_error().map_or(Errno::EIO, Errno) },
-        redb::Error::PreviousIo => StoreError::Io { what, errno: Errno::EIO },
+        redb::Error::Io(e) => {
+            StoreError::Io { what, errno: e.raw_os_error().map_or(Errno::EIO, Errno), at: None }
+        }
+        redb::Error::PreviousIo => StoreError::Io { what, errno: Errno::EIO, at: None },
         other => StoreError::Damaged(format!("{what}: {other}")),
     }
 }

@@ -230,5 +230,5 @@ fn write_counters(txn: &WriteTransaction, counters: Counters) -> Result<(), redb
 
 /// The system's error in the contract's words.
 pub fn io_error(what: &'static str, error: &std::io::Error) -> StoreError {
-    StoreError::Io { what, errno: error.raw_os_error().map_or(Errno::EIO, Errno) }
+    StoreError::Io { what, errno: error.raw_os_error().map_or(Errno::EIO, Errno), at: None }
 }

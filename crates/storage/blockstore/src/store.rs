@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use blockdev::{DeviceError, DeviceQueue};
+use blockdev::{DeviceError, DeviceId, DeviceQueue};
 use store::{
-    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome,
-    ReadRequest, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
+    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, FailedAt, ObjectStore,
+    ReadOutcome, ReadRequest, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
@@ -132,7 +132,14 @@ pub enum Purpose {
 
 /// A device's error as the store's.
 pub fn io_error(what: &'static str, error: &DeviceError) -> StoreError {
-    StoreError::Io { what, errno: error.errno() }
+    let at = match error {
+        // A flush is of no byte.
+        DeviceError::Io { device, offset, .. } => Some((*device, Some(*offset).filter(|offset| *offset > 0))),
+        DeviceError::Poisoned { device } | DeviceError::Closed { device } => Some((*device, None)),
+        _ => None,
+    };
+    let failed = |(device, byte)| Box::new(FailedAt { is_log: device == DeviceId::Wal, byte, said: None });
+    StoreError::Io { what, errno: error.errno(), at: at.map(failed) }
 }
 
 /// A device's error of a read as the store's: a sector that can't be read says nothing of the others, unlike a device that is gone.

@@ -13,6 +13,28 @@ pub enum Fault {
     Disk,
 }
 
+/// Where a store's device failed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FailedAt {
+    /// It is the device of the log, which lies apart, and not that of the data.
+    pub is_log: bool,
+    /// The first byte that is known to be bad, or the request's first one.
+    pub byte: Option<u64>,
+    /// The device or file by its name, how it failed, and what to do, where who opened the store has said so.
+    pub said: Option<String>,
+}
+
+fn io_text(what: &str, errno: Errno, at: Option<&FailedAt>) -> String {
+    match at {
+        Some(FailedAt { said: Some(said), .. }) => format!("{what}: {said}"),
+        Some(FailedAt { is_log, byte: Some(byte), .. }) => {
+            let device = if *is_log { "log's" } else { "data's" };
+            format!("{what}: {errno} at byte {byte} of the {device} device")
+        }
+        _ => format!("{what}: {errno}"),
+    }
+}
+
 /// Why a transaction was refused (whole: nothing of it is there) or a read failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -94,12 +116,14 @@ pub enum StoreError {
     },
     /// The device failed as a whole, or a write or a flush of it did. A store that could not make a transaction durable refuses all
     /// that follow.
-    #[error("{what}: {errno}")]
+    #[error("{}", io_text(what, *errno, at.as_deref()))]
     Io {
         /// What was attempted.
         what: &'static str,
         /// The system's error.
         errno: Errno,
+        /// Where, as far as the store knows it.
+        at: Option<Box<FailedAt>>,
     },
     /// The device can't read these bytes: one of its sectors is bad, for all that is known. A transaction that needs them is refused
     /// as one that makes no sense is, and the store goes on.

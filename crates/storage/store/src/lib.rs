@@ -28,7 +28,7 @@ pub use attrs::Attrs;
 pub use check::split_takes;
 pub use collection::CollectionId;
 pub use compression::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
-pub use error::{Fault, StoreError};
+pub use error::{FailedAt, Fault, StoreError};
 pub use left::Left;
 pub use mem::MemStore;
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};

@@ -36,7 +36,7 @@ use options::{SetError, Values, opt};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
 use types::{Epoch, UTime};
 
-use crate::parts::{GateMap, Out, ShardSpace, ToControl, ToGate, ToShard};
+use crate::parts::{GateMap, Out, REOPENED, ShardSpace, ToControl, ToGate, ToShard};
 use crate::shard::ShardConfig;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement, Surroundings};
 use admin::Gathers;
@@ -385,7 +385,7 @@ impl Control {
             return self.on_bench_write(now, &completion, out);
         }
         if let Completion::Refused { error, .. } = completion {
-            return self.fail(format!("the store refused the OSD's own records: {error}"));
+            return self.fail(format!("the store refused the OSD's own records: {error}{REOPENED}"));
         }
         match io {
             OwnIo::Load => self.on_loaded(now, completion, out),

@@ -8,7 +8,7 @@ use types::{Epoch, SpgId, UTime};
 use super::pg_set::QueuedTxn;
 use super::{EVICT_PGS_MAX, PgSlot, Shard};
 use crate::control::CopyId;
-use crate::parts::{Block, Out, PgPlace, ToControl, ToGate};
+use crate::parts::{Block, Out, PgPlace, REOPENED, ToControl, ToGate};
 use crate::{LogLevel, OsdEffect};
 
 /// Object contexts that were used only once: at least so many of each PG, which requests under way may need.
@@ -248,7 +248,7 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
     match failure {
         // The device is gone: nothing else on it can be trusted to last.
         PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
-            out.send_control(ToControl::Failed(format!("pg {pgid}: {error}")));
+            out.send_control(ToControl::Failed(format!("pg {pgid}: {error}{REOPENED}")));
         }
         // Its pool is in no map any more, so nothing else would tell of it.
         PgFailure::Remove(error) => tell(PgTrouble::Remains, error.to_string()),

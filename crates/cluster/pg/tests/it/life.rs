@@ -213,7 +213,7 @@ fn a_removal_goes_on_where_it_is() {
 fn a_removal_ends_where_the_store_does() {
     let mut rig = Rig::new();
     ["a", "b"].into_iter().for_each(|name| put(&mut rig, name, ""));
-    let commit = StoreError::Io { what: "commit", errno: Errno::EIO };
+    let commit = StoreError::Io { what: "commit", errno: Errno::EIO, at: None };
     rig.event(PgEvent::Remove);
     rig.deliver_reads();
     rig.refuse_queued(commit.clone());

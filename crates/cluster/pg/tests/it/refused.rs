@@ -227,7 +227,7 @@ fn a_write_of_an_object_that_cannot_be_read_is_remembered_too() {
     rig.crash();
     let op = rig.message("a", vec![append(b"1;")]);
     rig.send(op.clone());
-    rig.fail_read(StoreError::Io { what: "read", errno: Errno::EIO });
+    rig.fail_read(StoreError::Io { what: "read", errno: Errno::EIO, at: None });
     rig.settle();
     assert_eq!(rig.replies.drain(..).map(|(_, reply)| reply.result).collect::<Vec<_>>(), [-5]);
     assert_eq!(rig.ask("a", vec![append(b"2;")]).result, 0);
@@ -270,7 +270,7 @@ fn reads_and_guards_behind_a_refused_write_see_what_is_there(copies: Copies) {
 fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg(copies: Copies) {
     for error in [
         StoreError::Stopped,
-        StoreError::Io { what: "commit", errno: Errno::EIO },
+        StoreError::Io { what: "commit", errno: Errno::EIO, at: None },
         StoreError::NoSuchCollection(pgid().into()),
     ] {
         let mut rig = Rig::of(copies);

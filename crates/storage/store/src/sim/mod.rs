@@ -234,7 +234,7 @@ impl SimStore {
             return;
         }
         self.stopped = true;
-        let io = StoreError::Io { what: "commit", errno: Errno::EIO };
+        let io = StoreError::Io { what: "commit", errno: Errno::EIO, at: None };
         for record in self.journal.fail(due) {
             self.ready.push(failed(record.0, if record.1 { io.clone() } else { StoreError::Stopped }));
         }

@@ -273,7 +273,7 @@ impl Flaw for GoesOnAfterAFailedCommit {
         if !std::mem::take(&mut self.fails) {
             return inner.queue(txn, token);
         }
-        let error = StoreError::Io { what: "commit", errno: Errno::EIO };
+        let error = StoreError::Io { what: "commit", errno: Errno::EIO, at: None };
         self.taken.push(Completion::Refused { token, error });
     }
 
