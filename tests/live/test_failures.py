@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -107,6 +108,30 @@ def test_a_write_that_finds_no_space_names_the_file_and_what_to_do(t):
     expect("make room on its file system. Then `loligo start DIR --osd N`" in said, said)
     os.remove(others)
     loligo(cluster, "start", cluster.dir, "--osd", "0")
+
+
+def test_a_start_says_which_osd_it_waits_for(t):
+    """Of a device that hangs."""
+    below = small_xfs(t, "below", 400 << 20)
+    devices = [loop_device(t, "disk", 80 << 20), loop_device(t, "below/disk", 80 << 20)]
+    cluster = t.cluster("--osds", "2", *[word for device in devices for word in ("--device", device)])
+    cluster.stop()
+    thaw = functools.partial(subprocess.run, ["fsfreeze", "--unfreeze", below], check=False, capture_output=True)
+    t.cleanups.append(thaw)
+    subprocess.run(["fsfreeze", "--freeze", below], check=True)
+    words = t.path("words")
+
+    def said():
+        with open(words, encoding="ascii") as f:
+            return f.read()
+
+    with open(words, "wb") as out, subprocess.Popen(cluster.argv("up", "--dir", cluster.dir, "--detach"), stderr=out) as start:
+        try:
+            until(lambda: "waiting for osd.1" in said() and " s so far" in said(), said)
+            equal(start.poll(), None, "it waits")
+        finally:
+            thaw()
+        equal(start.wait(BOUND), 0, "the start")
 
 
 def test_the_monitor_goes_on_without_any_osd(t):

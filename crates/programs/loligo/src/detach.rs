@@ -1,7 +1,7 @@
 //! Going to the background: the command starts itself again in a session of its own, with its output in DIR/log
 //! once it is ready, and waits for its word.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -30,6 +30,7 @@ pub fn run() -> ExitCode {
         Ok(child) => child,
         Err(error) => return fail(&error),
     };
+    let words = child.stderr.take().map(|stderr| std::thread::spawn(move || pass_on(stderr)));
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             if line == READY {
@@ -39,14 +40,20 @@ pub fn run() -> ExitCode {
         }
     }
     // It ended before it was ready: its last words and its code are ours.
-    let mut words = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let _ = stderr.read_to_string(&mut words);
+    if let Some(words) = words {
+        let _ = words.join();
     }
-    eprint!("{words}");
     match child.wait() {
         Ok(status) => ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1)),
         Err(error) => fail(&error),
+    }
+}
+
+/// Passes on what it says on standard error, when it says it.
+fn pass_on(mut stderr: impl Read) {
+    let mut words = [0; 4096];
+    while let Ok(n @ 1..) = stderr.read(&mut words) {
+        let _ = std::io::stderr().write_all(&words[..n]);
     }
 }
 

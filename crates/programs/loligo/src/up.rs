@@ -5,9 +5,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use host::{Cluster, HostError, OSD_SIZE_MIN, OsdState, StoreKind, UpRequest, default};
+use host::{Cluster, HostError, OSD_SIZE_MIN, OsdState, StartProgress, StoreKind, UpRequest, default};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use text::format_bytes;
@@ -17,6 +18,10 @@ use crate::{DEFAULT_DIR, ask, detach, fail, huge_pages, log, memory, panics};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
+
+/// When a start that is not done says what it waits for, and how often from then on.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// How often signals are looked for.
 const WATCH: Duration = Duration::from_millis(50);
@@ -146,6 +151,7 @@ impl Args {
             settings: self.settings.clone(),
             insecure_bind: self.insecure_bind,
             metrics: self.metrics,
+            progress: StartProgress::default(),
         }
     }
 }
@@ -168,7 +174,10 @@ fn serve(args: &Args) -> Result<(), HostError> {
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
     host::on_memory_bound(memory::give_back);
-    let mut cluster = Cluster::start(args.request())?.ready(READY)?;
+    let request = args.request();
+    let told = tell_of_waits(request.progress.clone());
+    let mut cluster = Cluster::start(request)?.ready(READY)?;
+    drop(told);
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
     if cluster.info().store.is_durable() {
         let left = memory::use_small_pages();
@@ -189,6 +198,26 @@ fn serve(args: &Args) -> Result<(), HostError> {
     tracing::info!("stopping ({})", if failure.is_none() { "asked to" } else { "after a failure" });
     cluster.stop()?;
     failure.map_or(Ok(()), Err)
+}
+
+/// Says on standard error what a start waits for that takes long, until what it answers is dropped.
+fn tell_of_waits(progress: StartProgress) -> Sender<()> {
+    let (told, ended) = channel::<()>();
+    let began = Instant::now();
+    let tell = move || {
+        let mut next = TOLD_AFTER;
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(next) {
+            next = TOLD_EVERY;
+            if let Some(what) = progress.waits_for() {
+                let seconds = began.elapsed().as_secs();
+                // Closed standard error is no reason to end the start.
+                let _ = writeln!(std::io::stderr(), "loligo: waiting for {what} (for {seconds} s so far)");
+            }
+        }
+    };
+    // Without the thread nothing is told.
+    let _ = std::thread::Builder::new().name("waits".into()).spawn(tell);
+    told
 }
 
 /// Takes the signals that came: SIGHUP opens the log's file again, as Ceph's daemons do for logrotate; the others end it.
@@ -302,7 +331,10 @@ mod tests {
         let said = two(failed("a"), OsdState::Active);
         assert_eq!(said, "Note: osd.0 failed and is down, the others serve: a\n");
         let said = two(failed("a"), failed("b"));
-        assert!(said.starts_with("Note: osd.0 failed and is down: a\nNote: osd.1 failed and is down: b\n"), "{said}");
+        assert!(
+            said.starts_with("Note: osd.0 failed and is down: a\nNote: osd.1 failed and is down: b\n"),
+            "{said}"
+        );
         assert!(said.contains("no OSD serves") && said.contains("`loligo start c --osd N`"), "{said}");
     }
 

@@ -24,6 +24,7 @@ use crate::open_files::{self, OpenFiles};
 use crate::osd_control::WaitingRequest;
 use crate::osds::{OsdState, OsdStates, OsdTable};
 use crate::plan::{self, OsdPlanner, Sockets};
+use crate::progress::StartProgress;
 use crate::{HostError, log, machine};
 use runtime::Clock;
 
@@ -60,6 +61,8 @@ pub struct UpRequest {
     pub insecure_bind: bool,
     /// Where Prometheus reads the cluster, if anywhere.
     pub metrics: Option<SocketAddr>,
+    /// Says what the start waits for.
+    pub progress: StartProgress,
 }
 
 /// A core's report to the thread that started it.
@@ -116,6 +119,7 @@ pub struct Cluster {
     reports: Receiver<CoreReport>,
     // Its lock is held until the end.
     pub(crate) dir: ClusterDir,
+    progress: StartProgress,
     /// `None` where it can't be made.
     last_words: Option<LastWords>,
     /// Whether this is the cluster's first start.
@@ -178,6 +182,7 @@ impl Cluster {
                     threads,
                     reports,
                     dir,
+                    progress: request.progress,
                     last_words,
                     is_new,
                     is_ready: false,
@@ -237,7 +242,7 @@ impl Cluster {
         }
         description.starts += 1;
         let planner = OsdPlanner::new(request, values, description, dir.path())?;
-        let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now())?;
+        let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now(), &request.progress)?;
         // Without it `loligo status` knows less; the cluster serves all the same.
         let last_words = LastWords::reserve(dir.path(), last_failure.as_deref())
             .inspect_err(|error| tracing::warn!("{}/{}: {error}", dir.path().display(), last_words::NAME))
@@ -289,6 +294,7 @@ impl Cluster {
         let end = Instant::now() + timeout;
         loop {
             let missing = self.osds.having(|state| *state == OsdState::Starting);
+            self.progress.osds(&missing);
             if missing.is_empty() {
                 return Ok(());
             }

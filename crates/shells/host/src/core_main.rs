@@ -24,6 +24,7 @@ use crate::mon_command::{self, MonCommand, MonReply};
 use crate::monstore::{CommitResult, MonStore};
 use crate::open::{self, OpenStore};
 use crate::plan::PeerListeners;
+use crate::progress::StartProgress;
 use crate::{CoreReport, HostError, control, metrics};
 
 /// How often daemons are asked whether their time has come.
@@ -209,9 +210,11 @@ impl CorePlan {
         osds: Vec<OsdPlan>,
         values: &Values,
         now: types::UTime,
+        progress: &StartProgress,
     ) -> Result<BTreeMap<OsdId, String>, HostError> {
         for plan in plans.iter_mut() {
             if let Some(mon) = &plan.mon {
+                progress.monitor(&mon.dir);
                 plan.opened_mon = Some(open::mon(mon, values, plan.sender.clone(), now)?);
             }
         }
@@ -224,6 +227,7 @@ impl CorePlan {
                 failed.insert(id, REMOVED.to_owned());
                 continue;
             }
+            progress.store(id, &osd.dir);
             match OsdParts::of(osd, values, &senders) {
                 Ok(parts) => {
                     for (core, parts) in parts {

@@ -19,6 +19,7 @@ use crate::aside::Settled;
 use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
+use crate::progress::StartProgress;
 use crate::{aside, open, places};
 
 /// What a directory gets when it is made and its [`UpRequest`] names nothing else.
@@ -581,6 +582,7 @@ pub(crate) fn plan_cores(
     sockets: Sockets,
     dir: &Path,
     now: UTime,
+    progress: &StartProgress,
 ) -> Result<Planned, HostError> {
     let description = &planner.description;
     let (nonce, is_new) = (planner.first_nonce()?, description.starts == 1);
@@ -588,7 +590,9 @@ pub(crate) fn plan_cores(
         (0..planner.cores()).map(|index| CorePlan::empty(index, planner.values.clone())).collect();
     let (mut initial, mut plans, mut osds) = (Vec::new(), Vec::new(), Vec::new());
     for (i, listeners) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
-        let plan = planner.plan(OsdId(i as i32), listeners, nonce, is_new)?;
+        let osd = OsdId(i as i32);
+        progress.store(osd, &planner.store_dir(osd));
+        let plan = planner.plan(osd, listeners, nonce, is_new)?;
         initial.push(InitialOsd {
             id: plan.id.0,
             uuid: plan.uuid,
@@ -616,7 +620,7 @@ pub(crate) fn plan_cores(
         osds: initial,
         is_new,
     });
-    let failed = CorePlan::open_all(&mut cores, plans, &planner.values, now)?;
+    let failed = CorePlan::open_all(&mut cores, plans, &planner.values, now, progress)?;
     Ok(Planned { cores, failed, osds })
 }
 
