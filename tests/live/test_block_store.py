@@ -250,7 +250,7 @@ def test_what_a_store_can_not_be_made_on_is_named_with_the_reason_and_the_remedy
         expect(f"{log} {says}" in words and "place" in words, words)
     for size in "100P", "4E":
         words = refused(cluster, "--osds", "1", "--osd-size", size)
-        expect("it has 64 PiB at most" in words and "name a smaller size" in words and "damaged" not in words, words)
+        expect("a block store has 64 PiB at most" in words and "name a smaller size" in words and "damaged" not in words, words)
     cluster.up("--osds", "1")
 
 

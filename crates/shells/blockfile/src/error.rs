@@ -106,9 +106,6 @@ pub enum OpenError {
     #[error("{path}: a block store can't be made in {}; it needs at least {}",
         text::format_bytes_two(*.bytes, *.needed)[0], text::format_bytes_two(*.bytes, *.needed)[1])]
     TooSmall { path: PathBuf, bytes: u64, needed: u64 },
-    #[error("{path}: a block store can't have {}; it has {} at most: name a smaller size",
-        text::format_bytes(*.bytes), text::format_bytes(*.most))]
-    TooLargeForAStore { path: PathBuf, bytes: u64, most: u64 },
     #[error("no store can be made in {path}: {why}")]
     NotMade { path: PathBuf, why: String },
     #[error("{0} is a block device, which is used whole; the size is for image files")]
@@ -118,8 +115,8 @@ pub enum OpenError {
         text::format_bytes_two(*.has, *.bytes)[0], text::format_bytes_two(*.has, *.bytes)[1]
     )]
     Shrinks { path: PathBuf, bytes: u64, has: u64 },
-    #[error("{path} can't have {}: its file system has no files so large; name a smaller size", text::format_bytes(*.bytes))]
-    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("{path} can't have {}: {}; name a smaller size", text::format_bytes(*.bytes), why_too_large(*.most))]
+    TooLarge { path: PathBuf, bytes: u64, most: Option<u64> },
     #[error("{path}: {why}")]
     CanNotGrow { path: PathBuf, why: String },
     #[error(
@@ -164,6 +161,14 @@ impl From<device::OpenError> for OpenError {
             }
             other => OpenError::Device(other),
         }
+    }
+}
+
+/// What a size is beyond: what a store can have at most, or any file of the file system.
+fn why_too_large(most: Option<u64>) -> String {
+    match most {
+        Some(most) => format!("a block store has {} at most", text::format_bytes(most)),
+        None => "its file system has no files so large".to_owned(),
     }
 }
 

@@ -114,7 +114,7 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         return Err(OpenError::TooSmall { path: path(), bytes: size_bytes, needed: SIZE_MIN });
     }
     if size_bytes > SIZE_BYTES_MAX {
-        return Err(OpenError::TooLargeForAStore { path: path(), bytes: size_bytes, most: SIZE_BYTES_MAX });
+        return Err(OpenError::TooLarge { path: path(), bytes: size_bytes, most: Some(SIZE_BYTES_MAX) });
     }
     std::fs::create_dir_all(dir).map_err(io_error(dir))?;
     let _lock = lock(dir)?;

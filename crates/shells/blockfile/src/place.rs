@@ -120,8 +120,8 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, Open
 /// The error of a file that could not be made so long. Beyond 63 bits the system is not even asked.
 pub fn of_length(path: &Path, bytes: u64, error: io::Error) -> OpenError {
     match error.kind() {
-        ErrorKind::FileTooLarge => OpenError::TooLarge { path: path.into(), bytes },
-        _ if i64::try_from(bytes).is_err() => OpenError::TooLarge { path: path.into(), bytes },
+        ErrorKind::FileTooLarge => OpenError::TooLarge { path: path.into(), bytes, most: None },
+        _ if i64::try_from(bytes).is_err() => OpenError::TooLarge { path: path.into(), bytes, most: None },
         _ => OpenError::io(path, error),
     }
 }

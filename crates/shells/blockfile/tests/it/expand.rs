@@ -123,6 +123,7 @@ fn a_file_that_is_too_little_longer_is_left_as_it_is() {
         let file = NewStore::file(bytes);
         let refused = mkfs(&dir.path().join("new"), &owner(3), &file, &Options::default()).unwrap_err();
         assert!(matches!(refused, OpenError::TooLarge { .. }), "{refused}");
+        assert!(refused.to_string().contains("a block store has 64 PiB at most"), "{refused}");
     }
     assert_eq!(length(), SIZE);
     assert_eq!(ends(&mut opened(dir.path(), FileSpace::Grows)), [[0; 0]; 2]);
