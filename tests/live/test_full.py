@@ -2,6 +2,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import subprocess
 import time
 
@@ -288,6 +289,11 @@ def small_xfs(t, name, size):
     return on_image(t, name, max(size, 320 << 20), "mkfs.xfs", "-q")
 
 
+def small_btrfs(t, name, size):
+    """The same of a btrfs, which copies what is written over where a file has no other flag."""
+    return on_image(t, name, max(size, 320 << 20), "mkfs.btrfs", "-q")
+
+
 def on_image(t, name, size, *mkfs):
     image, below = t.path(f"{name}.image"), t.path(name)
     with open(image, "wb") as f:
@@ -304,7 +310,32 @@ def test_a_disk_that_others_fill_ends_the_process_with_its_reason_and_no_loss(t)
         process_on_a_full_disk(t, of(t, f"below{t.clusters}", 200 << 20))
 
 
-def process_on_a_full_disk(t, below):
+def test_a_full_btrfs_ends_the_process_with_its_reason_and_no_loss(t):
+    """It has room for what is written in place alone: not for the lock's few bytes, with which a start begins."""
+    refusal = ("can't be written, for its file system is full", "make room there")
+    process_on_a_full_disk(t, small_btrfs(t, "below", 320 << 20), refusal)
+
+
+def test_no_write_of_a_store_finds_a_btrfs_full(t):
+    """What it has allocated is written in place, and not copied."""
+    below = small_btrfs(t, "below", 320 << 20)
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "64MiB", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    cluster.stop()
+    # The monitor's state grows.
+    mon = os.path.join(cluster.dir, "mon")
+    shutil.move(mon, t.path("mon"))
+    os.symlink(t.path("mon"), mon)
+    cluster.up()
+    write = lambda name: client.rados("-p", POOL, "bench", "3", "write", "-b", "4096", "-O", "65536", "--no-cleanup", "--run-name", name)
+    write("before")
+    fill_with_others_data(os.path.join(below, "others"))
+    write("after")
+    expect("OSD_FAILED" not in checks(client) and "OSD_DOWN" not in checks(client), checks(client))
+
+
+def process_on_a_full_disk(t, below, refusal=("no space in ", "make room on its file system")):
     cluster = t.cluster("--osds", "1", "--osd-size", "64MiB", directory=os.path.join(below, "c"))
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", POOL, "8")
@@ -339,7 +370,7 @@ def process_on_a_full_disk(t, below):
     expect("the monitor's state can't be written: its file system is full" in said, f"status: {said!r}")
     foreground = subprocess.run(cluster.argv("up", "--dir", cluster.dir), capture_output=True, text=True, timeout=BOUND)
     for refused in cluster.up(code=1).words, foreground.stderr:
-        expect("no space in " in refused and "make room on its file system" in refused, f"up on a full disk: {refused!r}")
+        expect(all(words in refused for words in refusal), f"up on a full disk: {refused!r}")
     equal(status(), said, "the reason stays until a start succeeds")
     os.remove(others)
     cluster.up()

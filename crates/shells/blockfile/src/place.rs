@@ -107,9 +107,12 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<File, Open
         return Err(OpenError::Exists(path));
     }
     // From an empty file: an earlier try may have left blocks that nothing will use.
-    let sized = file.set_len(0).and_then(|()| match preallocate {
-        true => write_zeros(&mut file, size_bytes),
-        false => file.set_len(size_bytes),
+    let sized = file.set_len(0).and_then(|()| {
+        device::write_in_place(&file);
+        match preallocate {
+            true => write_zeros(&mut file, size_bytes),
+            false => file.set_len(size_bytes),
+        }
     });
     // The file's name and length are no block of the device: they are the directory's own to keep.
     sized.and_then(|()| file.sync_all()).map_err(|error| of_length(&path, size_bytes, error))?;
@@ -266,7 +269,8 @@ fn is_among_devices(path: &Path) -> bool {
 
 /// Makes the file of a log, and holds it.
 pub fn make_log(path: &Path) -> Result<File, OpenError> {
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
+    let made = OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
+    device::write_in_place(&made);
     hold(path)
 }
 

@@ -6,6 +6,7 @@
 
 mod few_files;
 mod file;
+mod in_place;
 mod lock;
 mod modelled;
 mod modelled_queue;
@@ -17,6 +18,7 @@ mod redb_in_memory;
 
 pub use few_files::few_files;
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
+pub use in_place::write_in_place;
 pub use lock::{DirLock, FileLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
 pub use modelled_queue::{ModelledDisk, ModelledPlace, ModelledQueue};

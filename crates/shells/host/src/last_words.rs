@@ -1,7 +1,7 @@
 //! DIR/end: why the process that served a directory ended, if that was a failure.
 //!
 //! The log says it too, unless its file system is full. This file has its bytes from the start on and is written in place, which
-//! takes no space (but where the file system copies what is written, as btrfs does).
+//! takes no space ([`device::write_in_place`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -30,6 +30,9 @@ impl LastWords {
     pub(crate) fn reserve(dir: &Path, said: Option<&str>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(dir.join(NAME))?;
+        if file.metadata()?.len() == 0 {
+            device::write_in_place(&file);
+        }
         let words = Self(Arc::new(file));
         words.write(said.unwrap_or_default())?;
         *OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
