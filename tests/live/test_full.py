@@ -328,10 +328,12 @@ def test_no_write_of_a_store_finds_a_btrfs_full(t):
     shutil.move(mon, t.path("mon"))
     os.symlink(t.path("mon"), mon)
     cluster.up()
-    write = lambda name: client.rados("-p", POOL, "bench", "3", "write", "-b", "4096", "-O", "65536", "--no-cleanup", "--run-name", name)
-    write("before")
+    client.run("rbd", "create", "--size", "8M", f"{POOL}/image")
+    write = lambda: client.run("rbd", "bench", "--io-type", "write", "--io-size", "4K", "--io-total", "24M", "--io-pattern", "rand",
+                               f"{POOL}/image", timeout=60)
+    write()
     fill_with_others_data(os.path.join(below, "others"))
-    write("after")
+    write()
     expect("OSD_FAILED" not in checks(client) and "OSD_DOWN" not in checks(client), checks(client))
 
 
