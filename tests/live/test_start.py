@@ -151,16 +151,25 @@ def test_lost_or_damaged_metadata_is_told_with_its_file(t):
     client.ceph("osd", "pool", "create", "p", "8")
     cluster.stop()
 
-    def with_contents(paths, contents, says):
+    def is_refused(says):
+        for detach in (False, True):
+            # The databases that are whole note in their files that they were opened and closed.
+            refused(cluster, "--port", "0", says=says, detach=detach, unchanged=False)
+
+    def serves_no_osd(says):
+        cluster.up("--port", "0")
+        for word in [*says, "no OSD serves"]:
+            expect(word in cluster.said, f"{word!r} is not in {cluster.said!r}")
+        cluster.stop()
+
+    def with_contents(paths, contents, check, says):
         whole = {}
         for path in paths:
             with open(path, "rb") as f:
                 whole[path] = f.read()
             with open(path, "wb") as f:
                 f.write(contents)
-        for detach in (False, True):
-            # The databases that are whole note in their files that they were opened and closed.
-            refused(cluster, "--port", "0", says=says, detach=detach, unchanged=False)
+        check(says)
         for path in paths:
             with open(path, "rb") as f:
                 expect(f.read() == contents, f"{path} was changed")
@@ -168,11 +177,12 @@ def test_lost_or_damaged_metadata_is_told_with_its_file(t):
                 f.write(whole[path])
 
     state = os.path.join(cluster.dir, "mon", "state.redb")
-    with_contents([state], b"", ["monitor's state", state, "empty", "from a copy"])
-    with_contents([state], os.urandom(1 << 20), ["monitor's state", state, "from a copy"])
-    # One damaged store costs only its OSD (test_failures); without any OSD nothing is served.
+    with_contents([state], b"", is_refused, ["monitor's state", state, "empty", "from a copy"])
+    with_contents([state], os.urandom(1 << 20), is_refused, ["monitor's state", state, "from a copy"])
+    # A damaged store costs only its OSD (test_failures), and all of them all OSDs: the monitor is alone.
     metadata = [os.path.join(cluster.dir, f"osd.{osd}", "meta.redb") for osd in (0, 1)]
-    with_contents(metadata, os.urandom(1 << 20), ["osd.1's store", "meta.redb", "from a copy"])
+    with_contents(metadata, os.urandom(1 << 20), serves_no_osd,
+                  ["osd.0 failed and is down: its store can't", "osd.1 failed and is down: its store can't", "meta.redb", "from a copy"])
     cluster.up()
     equal(client.ceph("osd", "pool", "ls").text, "p\n", "pools")
 
