@@ -68,7 +68,7 @@ pub(crate) struct Runner<'a> {
     pub stored: bool,
     /// Whether clients saw the object before the request.
     pub was_visible: bool,
-    /// Whether somebody watched it before the request.
+    /// Whether a client watched the object before the request.
     pub was_watched: bool,
     pub state: ObjectState,
     pub mutations: Vec<Mutation>,

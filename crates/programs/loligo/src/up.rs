@@ -210,12 +210,12 @@ fn tell_of_waits(progress: StartProgress) -> Sender<()> {
             next = TOLD_EVERY;
             if let Some(what) = progress.waits_for() {
                 let seconds = began.elapsed().as_secs();
-                // Closed standard error is no reason to end the start.
+                // A start goes on where its standard error is closed.
                 let _ = writeln!(std::io::stderr(), "loligo: waiting for {what} (for {seconds} s so far)");
             }
         }
     };
-    // Without the thread nothing is told.
+    // A start without this thread says nothing of what it waits for.
     let _ = std::thread::Builder::new().name("waits".into()).spawn(tell);
     told
 }

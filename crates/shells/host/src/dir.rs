@@ -241,8 +241,8 @@ fn missing_before_parent(path: &Path) -> Option<&Path> {
     path.ancestors().find(|part| part.ends_with("..") && !part.exists())
 }
 
-/// Takes the lock of a directory. Whoever looks for the process that holds it has a lock of its own for a moment, and a process
-/// that was killed has its lock for longer: these are waited for.
+/// Takes the lock of a directory. Two others may have it who serve no one: a program that looks which process holds it (for a
+/// moment), and a process that was killed (until its memory and its disks' requests are done with). It waits for both.
 fn take_lock(path: &Path, lock: &File) -> Result<(), HostError> {
     let (mut until, mut ended) = (Instant::now() + LOOKS, None);
     while flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {

@@ -652,7 +652,7 @@ fn a_store_whose_newest_map_is_not_the_monitors_of_that_number_does_not_serve() 
         assert!(why.contains(&format!("its OSD map {stored} is another than the monitor's")), "{why}");
         assert!(why.contains("`loligo mon rebuild --force DIR`"), "{why}");
         assert!(w.meta_object(&format!("inc_osdmap.{}", stored + 1)).is_none(), "none of them is stored");
-        // What the monitor no longer has is no other map.
+        // A map that the monitor has trimmed is not taken for another one.
         w.failed = None;
         w.mon.trimmed = stored + 1;
         w.mon.change(|_, _| {});
