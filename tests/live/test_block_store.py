@@ -237,7 +237,7 @@ def test_what_a_store_can_not_be_made_on_is_named_with_the_reason_and_the_remedy
     words = refused(cluster, "--osds", "1", "--device", small)
     expect(f"{small} has 1 MiB" in words and "at least 64 MiB" in words and "--device" in words, words)
     expect("--osd-size" not in words, words)
-    # Its end is no whole sector.
+    # The device ends in the middle of a sector.
     odd = loop_device(t, "odd", 300_000_000, "--sector-size", "4096")
     bytes_of_device = 300_000_000 // 512 * 512
     for more in (), ("--overwrite", odd):

@@ -340,7 +340,7 @@ def test_a_directory_of_any_name_is_found_by_stock_clients(t):
         env = {name: value for name, value in os.environ.items() if name != "CEPH_CONF"}
         for client in "ceph -s", "rados lspools":
             done = subprocess.run(["sh", "-c", f"{told}; exec {client}"], capture_output=True, env=env, timeout=BOUND)
-            # librados says this where it ends while it still connects to the manager, whoever serves it.
+            # librados prints this line when the client shuts down while it still connects to the manager.
             said = [line for line in done.stderr.splitlines() if b"get_auth_request but no auth handler" not in line]
             equal((done.returncode, said), (0, []), f"{name!r}: {client}, reached by {told!r}")
         stop = re.search(r"\(stop: loligo (stop .*)\)", cluster.said, re.DOTALL)[1]

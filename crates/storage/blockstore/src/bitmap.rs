@@ -84,17 +84,16 @@ impl Region {
 
     /// Changes a bit that is not `there` so far, or is, to the other.
     fn flip(&mut self, bit: u64, there: bool) {
-        if !matches!(self, Self::Mixed(..)) {
-            *self = Self::Mixed(self.set(), self.words());
-        }
-        let Self::Mixed(set, words) = self else { return };
+        let (set, mut words) = match std::mem::replace(self, Self::Empty) {
+            Self::Mixed(set, words) => (set, words),
+            uniform => (uniform.set(), uniform.words()),
+        };
         words[(bit / 64) as usize] ^= 1 << (bit % 64);
-        *set = if there { *set + 1 } else { *set - 1 };
-        match *set {
-            0 => *self = Self::Empty,
-            FULL => *self = Self::Full,
-            _ => {}
-        }
+        *self = match if there { set + 1 } else { set - 1 } {
+            0 => Self::Empty,
+            FULL => Self::Full,
+            set => Self::Mixed(set, words),
+        };
     }
 }
 

@@ -256,13 +256,17 @@ impl PgMap {
 
     /// Whether every OSD says what each pool takes of its store.
     pub fn is_by_pool(&self) -> bool {
-        !self.osds.is_empty() && self.osds.values().all(|stats| stats.num_per_pool_osds >= stats.num_osds)
+        self.every_osd_says(|stats| stats.num_per_pool_osds)
     }
 
     /// Whether every OSD says what each pool's omaps take of its store.
     pub fn has_omaps_by_pool(&self) -> bool {
-        !self.osds.is_empty()
-            && self.osds.values().all(|stats| stats.num_per_pool_omap_osds >= stats.num_osds)
+        self.every_osd_says(|stats| stats.num_per_pool_omap_osds)
+    }
+
+    /// Whether all that each report sums over are among those that say something. Where no OSD has reported, none does.
+    fn every_osd_says(&self, how_many: fn(&OsdStat) -> u32) -> bool {
+        !self.osds.is_empty() && self.osds.values().all(|stats| how_many(stats) >= stats.num_osds)
     }
 
     /// Sums a pool.

@@ -249,6 +249,7 @@ impl Control {
         let used = space.bytes_total.saturating_sub(space.bytes_available);
         let packed = space.all_compressed();
         let data_stored = space.data_bytes.saturating_sub(packed.allocated) + packed.original;
+        let omaps = space.omap_bytes();
         let load = self.report.load;
         let before = std::mem::replace(&mut self.report.reported_latency, load.commit_latency);
         let latency = (load.commit_latency - before).mean().as_nanos() as u64;
@@ -258,8 +259,8 @@ impl Control {
                 available: space.bytes_available,
                 allocated: space.data_bytes as i64,
                 data_stored: data_stored as i64,
-                omap_allocated: space.omap_bytes() as i64,
-                internal_metadata: used.saturating_sub(space.data_bytes + space.omap_bytes()) as i64,
+                omap_allocated: omaps as i64,
+                internal_metadata: used.saturating_sub(space.data_bytes + omaps) as i64,
                 ..compressed(packed)
             },
             up_from: self.up_epoch,
