@@ -2,7 +2,7 @@
 //!
 //! A device's request has an entry for each stretch of memory that is one to it, and few of them: in pages of 4 KiB it is cut into
 //! many requests, and the system looks up and holds each page. In huge pages 4 MiB are two entries (docs/profiling.md, "Payload of
-//! megabytes lies in huge pages"). They are few, since each costs the system milliseconds at its first touch, and what is kept for
+//! megabytes"). They are few, since each costs the system milliseconds at its first touch, and what is kept for
 //! long would hold them: a buffer that finds none has pages from elsewhere.
 
 use std::collections::BTreeMap;

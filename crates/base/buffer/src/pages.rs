@@ -3,7 +3,7 @@
 //! An allocator keeps its list of free blocks in the blocks themselves: to take one of 4 KiB is a miss of the processor's caches, or
 //! a page fault, before any byte of payload comes. The lists here hold addresses, and a page is touched first by what fills it.
 //! A store in memory gains once more: its searches are faster in huge pages of the system, and payload that is written once is
-//! cheaper in small ones. Only where they lie apart can a process have both (docs/profiling.md, "Where memory comes from").
+//! cheaper in small ones. Only where they lie apart can a process have both (docs/profiling.md, "Memory").
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,7 +1,7 @@
 //! Runs of pages that were used, kept for buffers that will be filled: nothing clears them in between.
 //!
 //! Payload of megabytes comes and goes all the time. Clearing its memory before the socket or the device fills it was a
-//! fifth of the CPU of a 4 MiB read or write (docs/profiling.md, "Memory that is filled again").
+//! fifth of the CPU of a 4 MiB read or write (docs/profiling.md, "Payload of megabytes").
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
