@@ -308,11 +308,6 @@ impl ClassContext<'_, '_> {
         &mut self.run.random
     }
 
-    /// The newest user version of the object's PG (cls_current_version).
-    pub fn current_version(&self) -> u64 {
-        self.run.ctx.last_user_version
-    }
-
     /// A text that is different for each step that changes objects of the PG (cls_cxx_subop_version).
     pub fn subop_version(&self) -> String {
         format!("{}.{}", self.run.ctx.last_user_version, self.run.steps)

@@ -10,8 +10,6 @@ pub struct InfoAttr;
 impl InfoAttr {
     /// A whole [`PgInfo`].
     pub const INFO: &'static str = "_info";
-    /// A [`FastInfo`]: what most requests change.
-    pub const FAST_INFO: &'static str = "_fastinfo";
     /// [`messages::PastIntervals`].
     pub const PAST_INTERVALS: &'static str = "_biginfo";
 }

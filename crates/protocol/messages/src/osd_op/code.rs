@@ -88,11 +88,6 @@ impl OpCode {
         self.0 & Self::KIND_MASK == 0x300
     }
 
-    /// Whether it calls a class.
-    pub fn is_exec(self) -> bool {
-        self.0 & Self::KIND_MASK == 0x400
-    }
-
     /// Whether it is about a placement group instead of an object.
     pub fn is_pg(self) -> bool {
         self.0 & Self::KIND_MASK == 0x500
