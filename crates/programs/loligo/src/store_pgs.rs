@@ -135,7 +135,8 @@ fn open(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
 /// Opens an OSD's store to read it: a sound one, which is its own, that may be one that can't be written.
 fn open_sound(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
     let (description, at, kind) = store_of(dir, osd)?;
-    let opened = storetool::open_to_read(&at, kind).and_then(|ToRead { store, owner, damage, read_only }| {
+    let opened = storetool::open_to_read(&at, kind).map_err(|error| error.to_string());
+    let checked = opened.and_then(|ToRead { store, owner, damage, read_only }| {
         if let Some(why) = damage.into_iter().next() {
             return Err(why);
         }
@@ -143,7 +144,7 @@ fn open_sound(dir: &Path, osd: u32) -> Result<(AnyStore, Owner), String> {
         note_read_only(osd, read_only);
         Ok((store, owner))
     });
-    opened.map_err(|why| format!("osd.{osd}: {why}"))
+    checked.map_err(|why| format!("osd.{osd}: {why}"))
 }
 
 /// Opens an OSD's store to read it, also in spite of damage, and if it is another OSD's: then it says so.

@@ -16,7 +16,7 @@ mod wanted;
 mod writer;
 
 pub use convert::{ConvertError, Converted, Ended, Listener, Step, convert};
-pub use pgs::{AnyStore, PgError, ToRead, export, import, is_whole, open, open_to_read};
+pub use pgs::{AnyStore, OpenError, PgError, ToRead, export, import, is_whole, open, open_to_read};
 pub use reader::Reader;
 pub use record::Record;
 pub use removal::remove;

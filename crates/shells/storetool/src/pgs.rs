@@ -17,41 +17,50 @@ use crate::{Ended, Progress, Reader, Record, Writer, remove_collection};
 /// A store of either kind.
 pub type AnyStore = Blocking<Box<dyn ObjectStore>>;
 
+/// Why the store in an OSD's directory is not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is in use, is none of this kind, or is damaged.
+    #[error(transparent)]
+    Simple(#[from] simplestore::OpenError),
+    #[error(transparent)]
+    Block(#[from] blockfile::OpenError),
+    #[error("its conversion to the store 'block' did not get to its end: run `loligo store convert` again")]
+    HalfConverted,
+    #[error("the store 'mem' keeps nothing")]
+    KeepsNothing,
+}
+
 /// Opens the store in an OSD's directory.
 ///
 /// # Errors
-/// It is in use, is none of this kind, is damaged, or was converted and its files are not all moved yet: in a sentence.
-pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
+/// See [`OpenError`].
+pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), OpenError> {
     let opened = open_kind(dir, kind);
     unless_half_converted(dir)?;
     opened
 }
 
 /// Looked for while the store is held: no conversion decides meanwhile. What would be changed is the old store, which is removed.
-fn unless_half_converted(dir: &Path) -> Result<(), String> {
+fn unless_half_converted(dir: &Path) -> Result<(), OpenError> {
     match dir.join(UNFINISHED_CONVERSION).exists() {
-        true => Err(
-            "its conversion to the store 'block' did not get to its end: run `loligo store convert` again"
-                .to_owned(),
-        ),
+        true => Err(OpenError::HalfConverted),
         false => Ok(()),
     }
 }
 
-fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
+fn open_kind(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), OpenError> {
     match kind {
         StoreKind::Simple => {
-            let opened = simplestore::open(dir, &simplestore::Options::default());
-            let store = opened.map_err(|error| error.to_string())?;
+            let store = simplestore::open(dir, &simplestore::Options::default())?;
             let owner = owner_of(&store);
             Ok((Blocking::new(Box::new(store)), owner))
         }
         StoreKind::Block => {
-            let opened = blockfile::open_any(dir, &blockfile::Options::default());
-            let (store, _, owner) = opened.map_err(|error| error.to_string())?;
+            let (store, _, owner) = blockfile::open_any(dir, &blockfile::Options::default())?;
             Ok((Blocking::new(Box::new(store)), owner))
         }
-        StoreKind::Mem => Err("the store 'mem' keeps nothing".to_owned()),
+        StoreKind::Mem => Err(OpenError::KeepsNothing),
     }
 }
 
@@ -74,25 +83,24 @@ pub struct ToRead {
 /// [`blockfile::open_to_read`].
 ///
 /// # Errors
-/// [`open`]'s, in a sentence.
-pub fn open_to_read(dir: &Path, kind: StoreKind) -> Result<ToRead, String> {
+/// [`open`]'s, but for a block store's damage.
+pub fn open_to_read(dir: &Path, kind: StoreKind) -> Result<ToRead, OpenError> {
     match kind {
         StoreKind::Simple => {
             let opened = simplestore::open_to_read(dir, &simplestore::Options::default());
             unless_half_converted(dir)?;
-            let (store, read_only) = opened.map_err(|error| error.to_string())?;
+            let (store, read_only) = opened?;
             let (owner, damage) = (owner_of(&store), Vec::new());
             Ok(ToRead { store: Blocking::new(Box::new(store)), owner, damage, read_only })
         }
         StoreKind::Block => {
             let opened = blockfile::open_to_read(dir, &blockfile::Options::default());
             unless_half_converted(dir)?;
-            let blockfile::ToRead { store, owner, damage, read_only, .. } =
-                opened.map_err(|error| error.to_string())?;
+            let blockfile::ToRead { store, owner, damage, read_only, .. } = opened?;
             let read_only = read_only.map(|why| why.to_string());
             Ok(ToRead { store: Blocking::new(Box::new(store)), owner, damage, read_only })
         }
-        StoreKind::Mem => Err("the store 'mem' keeps nothing".to_owned()),
+        StoreKind::Mem => Err(OpenError::KeepsNothing),
     }
 }
 

@@ -186,14 +186,14 @@ fn an_old_store_is_not_opened_once_the_new_one_counts() {
     let ended = convert(cluster.dir.path(), None, false, &mut |_, step| match step {
         Step::Moving => Err(Ended),
         _ => {
-            was_refused.push(open().unwrap_err());
+            was_refused.push(open().unwrap_err().to_string());
             Ok(())
         }
     });
     assert!(matches!(ended, Err(ConvertError::Ended(_))));
     assert!(was_refused.iter().all(|why| why.contains("in use")), "{was_refused:?}");
     // It has its files still. What an import would put there would be removed with them.
-    let why = open().unwrap_err();
+    let why = open().unwrap_err().to_string();
     assert!(why.contains("run `loligo store convert` again"), "{why}");
     assert!(storetool::open_to_read(&at, StoreKind::Simple).is_err());
     convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
