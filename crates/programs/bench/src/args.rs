@@ -36,11 +36,11 @@ Examples:
   loligo bench -p mypool 10 rand --rate 5000      5000 operations a second, however long each takes
   loligo bench -p mypool cleanup
 
-With --rate the time of an operation counts from its planned start: when the cluster stalls, every operation that was
-planned meanwhile shows how long it waited (an open loop). Without it the next operation begins when one has ended, so
+With --rate the time of an operation counts from its planned start: when the cluster stalls, every operation that was \
+planned meanwhile shows how long it waited (an open loop). Without it the next operation begins when one has ended, so \
 that a stall is seen by as many operations as are in flight (a closed loop, as `rados bench`).
 
-Exit code: 0 when the whole run was measured, 3 when only a part of it was (an operation failed, other bytes came than
+Exit code: 0 when the whole run was measured, 3 when only a part of it was (an operation failed, other bytes came than \
 were written, Ctrl-C) or its objects could not be removed, 1 when nothing was, 2 when the command line is wrong.")]
 pub struct BenchArgs {
     /// How long to begin operations, and what to do. `cleanup` takes no time.

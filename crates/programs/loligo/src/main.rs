@@ -59,7 +59,7 @@ enum Command {
     Stop(stop::Args),
     /// Start an OSD of a running cluster again, with an empty store if asked.
     Start(start::Args),
-    /// Look into the block stores of OSDs that do not run.
+    /// Check, convert, export and enlarge the stores of OSDs that do not run.
     Store(store::Args),
     /// Put load on a pool of any Ceph cluster and measure it.
     Bench(Box<bench::BenchArgs>),

@@ -17,8 +17,8 @@ pub struct Args {
 enum Command {
     /// Make the monitor's state again from what the OSDs keep.
     #[command(after_help = "\
-The cluster must be stopped. Every OSD keeps the maps of the last time; from the newest of them come the pools, the OSDs
-and where everything is. Objects are not touched. Lost are the stored options (`ceph config set`), entities and their keys
+The cluster must be stopped. Every OSD keeps the maps of the last time; from the newest of them come the pools, the OSDs \
+and where everything is. Objects are not touched. Lost are the stored options (`ceph config set`), entities and their keys \
 (`ceph auth`), config keys and the cluster log: only the monitor had them.
 
 The former state is moved to DIR/mon.lost-1 (2, 3, ...). A state that can be used is left alone, unless --force.")]

@@ -33,7 +33,7 @@ pub struct Args {
 enum Command {
     /// Check stores: whether their metadata agrees with itself.
     #[command(after_help = "\
-Exit code: 0 when all stores were checked and nothing is wrong (any more, with --repair), 1 otherwise: also where some OSDs have another
+Exit code: 0 when all stores were checked and nothing is wrong (any more, with --repair), 1 otherwise: also where some OSDs have another \
 store than 'block', which is not checked. --osd N checks one alone.")]
     Fsck {
         #[command(flatten)]

@@ -14,10 +14,10 @@ use crate::store::{Of, PROGRESS};
 use crate::up::absolute;
 
 pub const HELP: &str = "\
-The cluster must not run. Each OSD's new store is made in osd.N/converting, so the disk needs room for both; or on a block
-device that --device names. When it has everything, it is compared with the old store, byte by byte, and checked; then it
-takes the old one's place, which is removed. Ended at any point (also by a power loss), the same command goes on: what was
-copied is compared, not copied again. Paths are named as for `loligo up`, one for each OSD that is converted, and checked
+The cluster must not run. Each OSD's new store is made in osd.N/converting, so the disk needs room for both; or on a block \
+device that --device names. When it has everything, it is compared with the old store, byte by byte, and checked; then it \
+takes the old one's place, which is removed. Ended at any point (also by a power loss), the same command goes on: what was \
+copied is compared, not copied again. Paths are named as for `loligo up`, one for each OSD that is converted, and checked \
 before anything is changed; the directory remembers them. With other paths than an interrupted run had, a copy begins anew.
 Exit code: 0 when all stores are block stores, 1 otherwise.";
 

@@ -12,9 +12,9 @@ use crate::fail;
 use crate::store::{check_owner_in, cluster_with};
 
 pub const HELP: &str = "\
-A device, or a file that was made longer by other means, is used to its end; --size makes a file longer. Where the store has
-several shards, each gets an equal part: 1 MiB at least, and 32 times at most. Nothing is moved, and nothing is lost by a kill
-at any point: the same command brings to its end what it had begun. The cluster must not run. CRUSH weights stay as they are: `ceph osd crush
+A device, or a file that was made longer by other means, is used to its end; --size makes a file longer. Where the store has \
+several shards, each gets an equal part: 1 MiB at least, and 32 times at most. Nothing is moved, and nothing is lost by a kill \
+at any point: the same command brings to its end what it had begun. The cluster must not run. CRUSH weights stay as they are: `ceph osd crush \
 reweight osd.N WEIGHT` gives the OSD a share of the data that fits its new size.";
 
 #[derive(clap::Args)]

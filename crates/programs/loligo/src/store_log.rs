@@ -13,10 +13,10 @@ use crate::store::{check_owner_in, cluster_with};
 use crate::up::absolute;
 
 pub const HELP: &str = "\
-A commit waits for the log; small writes wait for nothing else: so a fast device for it makes slow disks serve them faster. What is
-in the log goes to its place first; then the log is empty, and moves. The cluster must not run. Nothing is lost by a kill at
-any point: the OSD starts with what it left, and the same command brings it to its end. The place that the log has left
-beside the data stays reserved for its return; a device that it has left is cleared, and a file removed. The directory
+A commit waits for the log; small writes wait for nothing else: so a fast device for it makes slow disks serve them faster. What is \
+in the log goes to its place first; then the log is empty, and moves. The cluster must not run. Nothing is lost by a kill at \
+any point: the OSD starts with what it left, and the same command brings it to its end. The place that the log has left \
+beside the data stays reserved for its return; a device that it has left is cleared, and a file removed. The directory \
 remembers the new place, as after `loligo up --log-device`.";
 
 #[derive(clap::Args)]

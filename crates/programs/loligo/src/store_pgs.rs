@@ -19,22 +19,22 @@ use crate::fail;
 use crate::store::{PROGRESS, check_owner, cluster_in, cluster_with, note_read_only};
 
 pub const EXPORT_HELP: &str = "\
-The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
+The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a \
 checksum, and holes take no room. `-` writes to standard output:
     loligo store export c --osd 0 --pg 1.5 --file - | ssh other loligo store import c --osd 1 --file -";
 
 pub const IMPORT_HELP: &str = "\
-The PG gets the number that it had. Refused: a PG that the store has already, a pool that the OSD's newest map does not have
-or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same), or one
-from a later epoch than the OSD's newest map, and snapshots whose ids the pool has not given out yet (`ceph osd pool set POOL snap_seq N`
+The PG gets the number that it had. Refused: a PG that the store has already, a pool that the OSD's newest map does not have \
+or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same), or one \
+from a later epoch than the OSD's newest map, and snapshots whose ids the pool has not given out yet (`ceph osd pool set POOL snap_seq N` \
 has it begin behind them).
-A file that was cut or damaged leaves nothing in the store. Data are compressed as the pool's own settings say, and not by the options
+A file that was cut or damaged leaves nothing in the store. Data are compressed as the pool's own settings say, and not by the options \
 of the OSD. Clones of snapshots that were removed since the export come back with their PG, as from Ceph's tool.";
 
 pub const REMOVE_HELP: &str = "\
-For a PG that its OSD can't remove, or that another OSD has by now. All of it goes: objects, snapshots, log and info; nothing brings it
-back but a file that `loligo store export` has written before. Ended at any point, what is left is no PG any more, and the same command
-goes on. Where a part of the store can't be read, what can be removed is, and the message says how much is left.
+For a PG that its OSD can't remove, or that another OSD has by now. All of it goes: objects, snapshots, log and info; nothing brings it \
+back but a file that `loligo store export` has written before. Ended at any point, what is left is no PG any more, and the same command \
+goes on. Where a part of the store can't be read, what can be removed is, and the message says how much is left. \
 With one copy of a pool its objects are gone: the PG stays unknown until it is imported, or made anew by `ceph osd force-create-pg`.";
 
 /// One OSD of a directory.
