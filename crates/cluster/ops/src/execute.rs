@@ -165,6 +165,11 @@ fn finish(
             result = errno.code();
         }
     }
+    if result >= 0 && !mutations.is_empty() && !object.exists && !state.exists {
+        // The object was made and removed. As in Ceph, nothing is left to store or to log, and the answer is a read's.
+        mutations.clear();
+        (record, state, user_modify, delta) = (Record::Nothing, object.clone(), false, StatsDelta::default());
+    }
     if result >= 0 && !mutations.is_empty() {
         result = check_reply(ctx, result, &mut returns);
     }

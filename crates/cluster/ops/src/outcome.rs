@@ -212,7 +212,7 @@ pub enum Record {
     /// The log keeps it, and the answer has no version: the request failed, and none of its operations did. Ceph keeps
     /// nothing of it; a resend of it could succeed there, after what its client has written since.
     Unversioned,
-    /// It is answered like a read: a resend has the same result.
+    /// It is answered like a read, and a resend is run again.
     Nothing,
 }
 

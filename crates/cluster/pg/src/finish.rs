@@ -57,9 +57,21 @@ impl Pg {
         out: &mut Out<'_>,
     ) {
         match (outcome.mutations.is_empty(), outcome.record) {
-            (true, Record::Nothing) => self.finish_read(&request, outcome, out),
+            (true, Record::Nothing) => self.finish_unlogged(slot, request, outcome, out),
             (true, _) => self.log_only(slot, request, outcome, out),
             (false, _) => self.commit(slot, object, request, outcome, out),
+        }
+    }
+
+    /// A write that changes nothing and that the log does not keep. What it has seen of its object is durable when it is answered.
+    fn finish_unlogged(&mut self, slot: ObjectSlot, request: Request, outcome: OpOutcome, out: &mut Out<'_>) {
+        let reply = self.reply_of_read(&request, outcome, out);
+        let (version, session) = (self.records.info.last_update, request.session);
+        if self.objects.get(slot).is_some_and(|object| object.uncommitted > 0) {
+            let of = DelayedOf::Unlogged(Box::new(request));
+            self.delayed.push_back(Delayed { version, session, reply, of });
+        } else {
+            out.push(PgEffect::Reply { session, reply });
         }
     }
 

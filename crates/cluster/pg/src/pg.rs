@@ -104,6 +104,8 @@ pub(crate) enum DelayedOf {
     Listing(Box<Request>),
     /// The request is run as if it were new when the change that it repeats is undone.
     Resend(Box<Request>),
+    /// A write that the log does not have. It is run again when the change that it saw is undone.
+    Unlogged(Box<Request>),
 }
 
 /// A placement group on this OSD.
@@ -140,7 +142,7 @@ pub struct Pg {
     pub(crate) waiting: VecDeque<(ClientOp, SetAside)>,
     /// The sessions that are to hold their requests back.
     pub(crate) backoffs: BTreeMap<SessionId, Backoff>,
-    /// Replies of listings, and to resends.
+    /// Replies of listings, to resends, and to writes that the log does not have.
     pub(crate) delayed: VecDeque<Delayed>,
     /// While other OSDs have to be asked.
     pub(crate) others: Others,
@@ -260,7 +262,9 @@ impl Pg {
         });
         let changes = self.in_flight.iter().filter_map(|change| change.client.request.as_ref());
         let delayed = self.delayed.iter().map(|delayed| match &delayed.of {
-            DelayedOf::Listing(request) | DelayedOf::Resend(request) => &**request,
+            DelayedOf::Listing(request) | DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
+                &**request
+            }
         });
         let begun = queued.chain(parked).chain(listings).chain(changes).chain(delayed);
         waiting.chain(begun.map(|request| (request.session, &*request.op)))
@@ -510,7 +514,9 @@ impl Pg {
         self.parked.values_mut().for_each(|parked| parked.request.on_session_reset(session));
         for delayed in &mut self.delayed {
             match &mut delayed.of {
-                DelayedOf::Listing(request) | DelayedOf::Resend(request) => request.on_session_reset(session),
+                DelayedOf::Listing(request) | DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
+                    request.on_session_reset(session)
+                }
             }
         }
         self.watches.on_session_reset(session, self.now);
@@ -537,7 +543,9 @@ impl Pg {
         let mut listings = Vec::new();
         for delayed in self.delayed.drain(..) {
             match delayed.of {
-                DelayedOf::Resend(request) => changed.push((delayed.version, *request)),
+                DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
+                    changed.push((delayed.version, *request))
+                }
                 DelayedOf::Listing(request) => listings.push(*request),
             }
         }

@@ -365,7 +365,18 @@ impl Pg {
         self.run(slot, request, cache, out);
     }
 
-    pub(crate) fn finish_read(&mut self, request: &Request, mut outcome: OpOutcome, out: &mut Out<'_>) {
+    pub(crate) fn finish_read(&mut self, request: &Request, outcome: OpOutcome, out: &mut Out<'_>) {
+        let reply = self.reply_of_read(request, outcome, out);
+        out.push(PgEffect::Reply { session: request.session, reply });
+    }
+
+    /// Does what a read leaves to do, and makes its answer.
+    pub(crate) fn reply_of_read(
+        &mut self,
+        request: &Request,
+        mut outcome: OpOutcome,
+        out: &mut Out<'_>,
+    ) -> Box<OsdOpReply> {
         let user_version = outcome.state.info.user_version;
         if let Some(effects) = Effects::of(request, &mut outcome) {
             self.perform(&outcome.state.info.oid, user_version, *effects, out);
@@ -378,7 +389,7 @@ impl Pg {
             r if r == Errno::ENOENT.code() => self.set_enoent_versions(&mut reply),
             _ => {}
         }
-        out.push(PgEffect::Reply { session: request.session, reply });
+        reply
     }
 
     /// A reply with each operation's result; operations and results are as many.

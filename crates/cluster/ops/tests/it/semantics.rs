@@ -8,7 +8,8 @@ use messages::osd_op::{CopyCursor, CopyData, OpFlags, OsdFlags};
 use messages::{Blob, Op, OpArgs, OpCode};
 use ops::{
     Caller, ClassTable, CopiedObject, CopySource, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf,
-    ObjectFlags, ObjectState, ObjectView, OpContext, OpLimits, OpOutcome, WatchContext, copy_get_op, execute,
+    ObjectFlags, ObjectState, ObjectView, OpContext, OpLimits, OpOutcome, Record, StatsDelta, WatchContext,
+    copy_get_op, execute,
 };
 use types::{
     EntityName, EntityType, Errno, HObject, Name, ObjectLocator, PoolId, Release, ReqId, SnapContext, SnapId,
@@ -526,6 +527,25 @@ fn a_failing_operation_leaves_nothing_unless_its_failure_is_fine() {
 fn deleting_and_writing_in_one_request_makes_a_new_object() {
     let got = object(b"abc").after(&[op(OpCode::DELETE, 0, 0), write(0, b"Z")]);
     assert_eq!(got, (0, Some(b"Z".to_vec())));
+}
+
+#[test]
+fn an_object_made_and_removed_in_one_request_leaves_nothing_to_store() {
+    let (create, delete) = (op(OpCode::CREATE, 0, 0), op(OpCode::DELETE, 0, 0));
+    let read = op(OpCode::READ, 3, 1);
+    for make in [create.clone(), write(0, b"abc"), xattr(OpCode::SETXATTR, "k", b"v", 0, 0)] {
+        let got = absent().run(&[make, read.clone(), delete.clone()]);
+        assert_eq!((got.result, got.mutations.as_slice(), got.record), (0, &[][..], Record::Nothing));
+        assert_eq!((got.state, got.delta, got.user_modify), (absent().state, StatsDelta::default(), false));
+    }
+    // A newer snapshot has it stay as a whiteout, which is a change.
+    let mut case = absent();
+    case.snapc = SnapContext { seq: 5, snaps: vec![SnapId(5)] };
+    let got = case.run(&[create.clone(), delete.clone()]);
+    assert!(got.state.exists && !got.state.is_visible() && !got.mutations.is_empty(), "{got:?}");
+    let got = object(b"abc").run(&[delete.clone(), create.clone(), delete.clone()]);
+    assert!(!got.state.exists && !got.mutations.is_empty(), "what was there is removed");
+    assert_eq!(absent().run(&[create, delete.clone(), delete]).result, ENOENT);
 }
 
 #[test]

@@ -228,6 +228,42 @@ fn a_rollback_of_nothing_to_itself_is_answered_like_a_read() {
 }
 
 #[test]
+fn an_object_that_a_request_makes_and_removes_leaves_no_version() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let set = xattr(OpCode::SETXATTR, "k", "v", 0);
+    let requests =
+        [vec![create(), delete()], vec![append(b"x"), delete()], vec![create_exclusive(), set, delete()]];
+    for (next, ops) in (2..).zip(requests) {
+        let op = rig.message("gone", ops);
+        assert_eq!(versions(&mut rig, op), (0, 0, 0, next));
+    }
+    let objects = rig.pg.info().stats.stats.sum.num_objects;
+    assert_eq!((rig.contents("gone"), objects), (None, 2));
+    let op = rig.message("a", vec![delete(), create(), stat()]);
+    assert_eq!(rig.ask_message(op).replay_version.version, 5, "an object that was there is changed");
+    let op = rig.message("gone", vec![create(), delete(), create()]);
+    assert_eq!(rig.ask_message(op).replay_version.version, 6, "what is there in the end is made");
+}
+
+#[test]
+fn what_a_write_without_a_version_has_seen_is_durable_when_it_is_answered() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let before = rig.replies.len();
+    rig.refuse_next();
+    for ops in [vec![delete()], vec![create_exclusive(), delete()]] {
+        let op = rig.message("a", ops);
+        rig.send(op);
+    }
+    rig.deliver_reads();
+    assert_eq!((rig.uncommitted(), rig.replies.len()), (1, before));
+    rig.settle();
+    let results: Vec<i32> = rig.replies[before..].iter().map(|r| r.1.result).collect();
+    assert_eq!(results, [Errno::ENOSPC.code(), Errno::EEXIST.code()], "the removal is undone");
+}
+
+#[test]
 fn per_operation_results_survive_when_the_client_asked_for_them() {
     let mut rig = Rig::new();
     rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "v", 0)]);
