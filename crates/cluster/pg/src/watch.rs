@@ -93,6 +93,10 @@ impl Pg {
     pub(crate) fn fence_watches(&mut self) {
         // Most PGs have no watch, and this is asked of each PG with each map.
         let (Some(map), false) = (&self.map, self.watches.is_empty()) else { return };
+        // An OSD goes through older maps again at its start: who is shut out by one of those may watch since a later one.
+        if map.epoch < self.records.info.last_update.epoch {
+            return;
+        }
         self.watches.fence(|addr| map.osdmap.is_blocklisted(addr), self.now);
     }
 

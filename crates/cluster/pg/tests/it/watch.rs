@@ -54,6 +54,10 @@ fn list() -> Op {
 /// How many watchers an object has.
 fn watchers(rig: &mut Rig, oid: &str) -> u32 {
     let reply = rig.ask_on(9, oid, vec![list()]);
+    listed(&reply)
+}
+
+fn listed(reply: &OsdOpReply) -> u32 {
     assert_eq!(reply.result, 0);
     let bytes = reply.ops[0].outdata.to_vec();
     u32::from_le_bytes(bytes[6..10].try_into().unwrap())
@@ -323,6 +327,23 @@ fn blocklist(rig: &mut Rig) -> MapView {
     view
 }
 
+/// A client asks that [`blocklist`] does not shut out.
+fn another_asks(rig: &mut Rig, oid: &str, op: Op) -> OsdOpReply {
+    rig.event(PgEvent::ClientOp(
+        pg::ClientOp {
+            session: SessionId(9),
+            source: EntityName::new(EntityType::Client, 4200),
+            addrs: Default::default(),
+            features: u64::MAX,
+            caps: auth::Caps::all(),
+            op: Box::new(message(700, rig.epoch, oid, vec![op])),
+        },
+        SetAside::default(),
+    ));
+    rig.settle();
+    rig.replies.pop().unwrap().1
+}
+
 #[test]
 fn the_watches_of_a_client_that_a_map_shuts_out_end_at_once() {
     for is_told in [true, false] {
@@ -354,22 +375,33 @@ fn a_watch_of_a_client_that_is_shut_out_ends_when_its_object_is_read() {
     rig.event(PgEvent::AdvanceMap(Box::new(map(rig.epoch, &[0]))));
     let again = blocklist(&mut rig);
     rig.event(PgEvent::AdvanceMap(Box::new(again)));
-    // Another client asks.
-    rig.event(PgEvent::ClientOp(
-        pg::ClientOp {
-            session: SessionId(9),
-            source: EntityName::new(EntityType::Client, 4200),
-            addrs: Default::default(),
-            features: u64::MAX,
-            caps: auth::Caps::all(),
-            op: Box::new(message(700, rig.epoch, "a", vec![stat()])),
-        },
-        SetAside::default(),
-    ));
-    rig.settle();
+    another_asks(&mut rig, "a", stat());
     rig.pass(0);
     assert_eq!(rig.pg.deadline(), None, "it is not waited for");
     assert!(rig.trace.iter().any(|effect| effect.contains("Queue")), "its removal is written");
+}
+
+#[test]
+fn a_map_from_before_a_watch_does_not_end_it() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![create()]);
+    rig.epoch = 20;
+    rig.advance(20, &[0]);
+    rig.ask_on(WATCHER, "a", vec![begin()]);
+    // The store's first map is an older one, by which the client is shut out.
+    rig.epoch = 6;
+    rig.crash();
+    let old = blocklist(&mut rig);
+    rig.event(PgEvent::AdvanceMap(Box::new(old)));
+    for _ in 0..2 {
+        assert_eq!(listed(&another_asks(&mut rig, "a", list())), 1);
+        rig.pass(1);
+    }
+    rig.epoch = 20;
+    let new = blocklist(&mut rig);
+    rig.event(PgEvent::AdvanceMap(Box::new(new)));
+    rig.pass(1);
+    assert_eq!(listed(&another_asks(&mut rig, "a", list())), 0);
 }
 
 #[test]
