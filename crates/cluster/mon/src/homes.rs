@@ -10,7 +10,7 @@ use types::{OsdId, PgId, PoolId, UTime};
 use crate::elsewhere::osd_names;
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::service::pg_homes::{self, PgHomes};
+use crate::service::pg_homes::{self, PgHomes, PgSums};
 use crate::state::Batch;
 
 /// Why PGs stay where they are.
@@ -143,6 +143,8 @@ impl Mon {
         self.away.retain(|pg, _| self.pgmap.pgs.contains_key(pg) && self.forced_pgs.epoch(*pg).is_none());
         self.away_changed = self.away.len() != kept;
         self.pgmap.keep_homes(self.away.clone());
+        let sums = pg_homes::open_sums(&self.state);
+        self.pgmap.keep_sums(sums.into_iter().filter(|(pg, _)| self.away.contains_key(pg)));
         self.place_pgs(now);
     }
 
@@ -150,10 +152,16 @@ impl Mon {
     pub(crate) fn put_homes(&mut self, next: Option<&OsdMap>, batch: &mut Batch) {
         if let Some(map) = next {
             // What is noted follows with the commit.
-            pg_homes::put(&self.away_by(map), &self.state, batch);
+            let away = self.away_by(map);
+            pg_homes::put(&away, &self.sums_of(&away), &self.state, batch);
         } else if std::mem::take(&mut self.away_changed) {
-            pg_homes::put(&self.away, &self.state, batch);
+            pg_homes::put(&self.away, &self.sums_of(&self.away), &self.state, batch);
         }
+    }
+
+    /// What was reported of these PGs last.
+    fn sums_of(&self, away: &PgHomes) -> PgSums {
+        away.keys().filter_map(|id| Some((*id, self.pgmap.pgs.get(id)?.stats.sum))).collect()
     }
 
     /// The homes that are to be kept once a map is in force.

@@ -1,48 +1,69 @@
-//! Where the objects of PGs are that the map has taken from them. No OSD reports such a PG, so after a start of the monitor
-//! nothing else says that the change which moved it can be undone.
+//! Where the objects of PGs are that the map has taken from them, and what they add up to. No OSD reports such a PG, so after a
+//! start of the monitor nothing else says that the change which moved it can be undone, nor how much it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use encoding::{Decode, Encode};
+use messages::ObjectStatSum;
 use types::{OsdId, PgId, PoolId};
 
 use crate::state::{Batch, State, StateKey};
 
-const SERVICE: &str = "pg_homes";
+const HOMES: &str = "pg_homes";
+const SUMS: &str = "pg_sums";
 
 /// By PG, the OSDs that served it last.
 pub type PgHomes = BTreeMap<PgId, Vec<OsdId>>;
 
-fn key(pool: PoolId) -> StateKey {
-    StateKey::version(SERVICE, pool.0.max(0) as u64)
-}
+/// By PG, what it was reported to have.
+pub type PgSums = BTreeMap<PgId, ObjectStatSum>;
 
-fn pools(state: &State) -> impl Iterator<Item = (PoolId, &[u8])> {
-    crate::state::versions(state, SERVICE, 0).map(|(pool, bytes)| (PoolId(pool as i64), bytes))
+fn pools<'a>(state: &'a State, service: &'static str) -> impl Iterator<Item = (PoolId, &'a [u8])> {
+    crate::state::versions(state, service, 0).map(|(pool, bytes)| (PoolId(pool as i64), bytes))
 }
 
 /// What is durable. A value that does not decode counts as a pool without such PGs: what would move them stays refused.
 pub fn open(state: &State) -> PgHomes {
-    let mut homes = PgHomes::new();
-    for (pool, bytes) in pools(state) {
-        let of_pool: BTreeMap<u32, Vec<OsdId>> = BTreeMap::from_bytes(bytes).unwrap_or_default();
-        homes.extend(of_pool.into_iter().map(|(seed, home)| (PgId { pool, seed }, home)));
+    open_service(state, HOMES)
+}
+
+/// The same of what they have.
+pub fn open_sums(state: &State) -> PgSums {
+    open_service(state, SUMS)
+}
+
+fn open_service<T: Decode>(state: &State, service: &'static str) -> BTreeMap<PgId, T> {
+    let mut all = BTreeMap::new();
+    for (pool, bytes) in pools(state, service) {
+        let of_pool: BTreeMap<u32, T> = BTreeMap::from_bytes(bytes).unwrap_or_default();
+        all.extend(of_pool.into_iter().map(|(seed, of_pg)| (PgId { pool, seed }, of_pg)));
     }
-    homes
+    all
 }
 
 /// Puts into a batch what differs from what is durable.
-pub fn put(homes: &PgHomes, state: &State, batch: &mut Batch) {
-    let mut by_pool: BTreeMap<PoolId, BTreeMap<u32, Vec<OsdId>>> = BTreeMap::new();
-    for (pg, home) in homes {
-        by_pool.entry(pg.pool).or_default().insert(pg.seed, home.clone());
+pub fn put(homes: &PgHomes, sums: &PgSums, state: &State, batch: &mut Batch) {
+    put_service(HOMES, homes, state, batch);
+    put_service(SUMS, sums, state, batch);
+}
+
+fn put_service<T: Encode + Clone>(
+    service: &'static str,
+    all: &BTreeMap<PgId, T>,
+    state: &State,
+    batch: &mut Batch,
+) {
+    let key = |pool: PoolId| StateKey::version(service, pool.0.max(0) as u64);
+    let mut by_pool: BTreeMap<PoolId, BTreeMap<u32, T>> = BTreeMap::new();
+    for (pg, of_pg) in all {
+        by_pool.entry(pg.pool).or_default().insert(pg.seed, of_pg.clone());
     }
-    let gone: BTreeSet<PoolId> = pools(state).map(|(pool, _)| pool).collect();
+    let gone: BTreeSet<PoolId> = pools(state, service).map(|(pool, _)| pool).collect();
     for pool in gone.into_iter().filter(|pool| !by_pool.contains_key(pool)) {
         batch.delete(key(pool));
     }
-    for (pool, homes) in by_pool {
-        let bytes = homes.to_bytes(0);
+    for (pool, of_pool) in by_pool {
+        let bytes = of_pool.to_bytes(0);
         if state.get(&key(pool)) != Some(&bytes) {
             batch.put(key(pool), bytes);
         }
@@ -67,17 +88,19 @@ mod tests {
         ]);
         let mut written = |homes: &PgHomes| {
             let mut batch = Batch::default();
-            put(homes, &state, &mut batch);
+            let sum = ObjectStatSum { num_objects: 7, ..ObjectStatSum::default() };
+            let sums = homes.keys().map(|pg| (*pg, sum)).collect();
+            put(homes, &sums, &state, &mut batch);
             batch.apply_to(&mut state);
-            assert_eq!(&open(&state), homes);
+            assert_eq!((&open(&state), &open_sums(&state)), (homes, &sums));
             batch.0.len()
         };
-        assert_eq!((written(&homes), written(&homes)), (2, 0));
+        assert_eq!((written(&homes), written(&homes)), (4, 0));
         homes.remove(&pg(1, 5));
-        assert_eq!((written(&homes), written(&homes)), (1, 0));
+        assert_eq!((written(&homes), written(&homes)), (2, 0));
         homes.remove(&pg(7, 0));
-        assert_eq!((written(&homes), written(&homes)), (1, 0));
-        state.insert(key(PoolId(1)), vec![1]);
+        assert_eq!((written(&homes), written(&homes)), (2, 0));
+        state.insert(StateKey::version(HOMES, 1), vec![1]);
         assert_eq!(open(&state), PgHomes::new(), "damage is no home");
     }
 }

@@ -198,6 +198,15 @@ impl PgMap {
         homes.into_iter().for_each(|(id, home)| self.homes.keep(id, home));
     }
 
+    /// Takes what PGs had before the monitor's start: it counts until they are reported.
+    pub fn keep_sums(&mut self, sums: impl IntoIterator<Item = (PgId, ObjectStatSum)>) {
+        for (id, sum) in sums {
+            if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.state.is_unknown()) {
+                pg.stats.sum = sum;
+            }
+        }
+    }
+
     /// Has a PG that was not reported be where its home is.
     pub fn recall(&mut self, id: PgId) {
         let unreported = self.pgs.get_mut(&id).filter(|pg| pg.state.is_unknown());

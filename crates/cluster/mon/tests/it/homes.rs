@@ -69,7 +69,7 @@ impl Bench {
     fn report_one(&mut self, seed: u32, osd: i32, state: PgState) {
         self.seq += 1;
         let epoch = self.cluster.mon.osdmap().epoch;
-        let stat = PgStat {
+        let mut stat = PgStat {
             reported_seq: self.seq,
             reported_epoch: epoch,
             state,
@@ -79,6 +79,7 @@ impl Bench {
             acting_primary: OsdId(osd),
             ..PgStat::default()
         };
+        (stat.stats.sum.num_objects, stat.stats.sum.num_bytes) = (1, 10);
         let mut stats = PgStats { fsid: FSID, epoch, ..PgStats::default() };
         stats.pg_stat.insert(Self::id(seed), stat);
         self.cluster.send(self.osds[osd as usize], stats);
@@ -304,6 +305,27 @@ fn what_took_pgs_from_their_objects_is_undone_after_a_restart_of_the_monitor() {
     bench.report();
     assert_eq!((bench.away(), bench.states().as_str()), (vec![], "8 pgs: 8 active+clean"));
     bench.refused("pgp_num", "3");
+}
+
+#[test]
+fn what_pgs_have_that_are_away_from_their_objects_is_known_after_a_restart() {
+    let mut bench = Bench::new("replicated_rule");
+    let data = |bench: &mut Bench| {
+        let said = bench.cluster.ok(bench.client, r#"{"prefix":"pg stat"}"#);
+        said.split("; ").nth(1).unwrap().split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(data(&mut bench), "80 B data");
+    bench.without_others(|bench| bench.done("pgp_num", "3"));
+    let away = bench.away().len();
+    assert!(away > 0);
+    let mut bench = bench.restart().restart();
+    assert_eq!(data(&mut bench), format!("{away}0 B data"));
+    bench.report();
+    bench.end_reports();
+    assert_eq!(data(&mut bench), "80 B data");
+    bench.done("pgp_num", "8");
+    bench.report();
+    assert_eq!(data(&mut bench), "80 B data");
 }
 
 #[test]
