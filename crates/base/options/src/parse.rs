@@ -54,6 +54,14 @@ pub enum ValueError {
         /// What there is.
         choices: Vec<&'static str>,
     },
+    /// There is one value so far.
+    #[error("'{text}' can't be served: so far only '{only}' can")]
+    NotServed {
+        /// What was given.
+        text: String,
+        /// What there is.
+        only: &'static str,
+    },
     /// No value is taken.
     #[error("{0}")]
     Refused(&'static str),

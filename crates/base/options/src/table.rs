@@ -66,7 +66,11 @@ impl OptionSpec {
         let value = crate::parse::read(self.kind, self.range, text)?;
         match &value {
             Value::Text(text) if !self.choices.is_empty() && !self.choices.contains(&text.as_str()) => {
-                Err(ValueError::NotAChoice { text: text.clone(), choices: self.choices.to_vec() })
+                let text = text.clone();
+                Err(match self.choices {
+                    [only] => ValueError::NotServed { text, only },
+                    many => ValueError::NotAChoice { text, choices: many.to_vec() },
+                })
             }
             _ => Ok(value),
         }
@@ -177,9 +181,9 @@ const fn check_row<T: OptionType + ?Sized>(constant: &str, spec: &OptionSpec) {
 }
 
 table! {
-    AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients authenticate; only 'none' so far.");
-    AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons authenticate; only 'none' so far.");
-    AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "The authentication that daemons require of clients; only 'none' so far.");
+    AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients authenticate; only 'none' so far.").one_of(&["none"]);
+    AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons authenticate; only 'none' so far.").one_of(&["none"]);
+    AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "The authentication that daemons require of clients; only 'none' so far.").one_of(&["none"]);
     BDEV_DEBUG_FAIL_FILE: str = spec(
         "bdev_debug_fail_file",
         Text,
@@ -712,6 +716,16 @@ mod tests {
         for s in TABLE {
             let known = ceph::find(s.name).is_some();
             assert_eq!(known, s.status == OptionStatus::Effective, "{}", s.name);
+        }
+    }
+
+    #[test]
+    fn an_authentication_that_is_not_served_is_a_value_of_no_option() {
+        for name in ["auth_client_required", "auth_cluster_required", "auth_service_required"] {
+            let error = crate::canonical(name, "cephx").unwrap_err().to_string();
+            assert_eq!(error, "'cephx' can't be served: so far only 'none' can", "{name}");
+            assert!(crate::Values::new().set(name, "cephx, none").is_err());
+            assert_eq!(crate::canonical(name, "none").as_deref(), Ok("none"));
         }
     }
 

@@ -144,7 +144,6 @@ impl Cluster {
     /// Starts a cluster. When it fails, nothing was changed. [`Cluster::ready`] waits for its OSDs.
     pub fn start(request: UpRequest) -> Result<Self, HostError> {
         let mut values = read_settings(&request.settings)?;
-        refuse_what_is_not_served(&values)?;
         let found = dir::inspect(&request.dir)?;
         let is_new = !matches!(found, DirState::Cluster(_));
         let mut description = plan::describe(&request, found)?;
@@ -499,18 +498,6 @@ fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
         }
     }
     Ok(values)
-}
-
-fn refuse_what_is_not_served(values: &Values) -> Result<(), HostError> {
-    for option in [opt::AUTH_CLIENT_REQUIRED, opt::AUTH_CLUSTER_REQUIRED, opt::AUTH_SERVICE_REQUIRED] {
-        let (name, value) = (option.name(), values.get(option));
-        if value != "none" {
-            return Err(HostError::Unsupported(format!(
-                "{name} = {value}: only 'none' can be served so far"
-            )));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

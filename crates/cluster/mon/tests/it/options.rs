@@ -54,6 +54,18 @@ fn every_valid_spelling_of_a_value_takes_effect() {
 }
 
 #[test]
+fn an_authentication_that_is_not_served_is_not_stored() {
+    let (mut cluster, client) = up(1, &[]);
+    for name in ["auth_client_required", "auth_cluster_required", "auth_service_required"] {
+        let (code, said) = set(&mut cluster, client, name, "cephx");
+        assert_eq!(code, -22, "{name}");
+        assert!(said.contains("'cephx' can't be served: so far only 'none' can"), "{said}");
+        assert_eq!(set(&mut cluster, client, name, "none"), (0, String::new()));
+        assert_eq!(stored(&cluster, &format!("mon/{name}")).as_deref(), Some("none"));
+    }
+}
+
+#[test]
 fn what_an_older_program_stored_is_read_in_its_spelling_or_counts_as_the_default() {
     let (cluster, _) = up(2, &[]);
     for value in ["900.0", "1K", "nonsense", "0"] {
