@@ -125,6 +125,9 @@ class Client:
 class Cluster:
     """`loligo up` on a directory."""
 
+    # The exit code of a start after which the monitor serves without any OSD.
+    ALONE = 4
+
     def __init__(self, loligo, directory, prefix=()):
         self.loligo, self.dir, self.prefix = loligo, directory, list(prefix)
         self.conf = os.path.join(directory, "ceph.conf")

@@ -144,7 +144,7 @@ def test_the_monitor_goes_on_without_any_osd(t):
     equal(list(status(cluster)["failed_osds"]), ["0"], "failed OSDs of the status")
     loligo(cluster, "stop", cluster.dir)
     # At the next start it fails again, and says so: the monitor is alone.
-    cluster.up("--set", "bdev_debug_fail_file=fail")
+    cluster.up("--set", "bdev_debug_fail_file=fail", code=cluster.ALONE)
     expect("Note: osd.0 failed and is down: " in cluster.said and "no OSD serves" in cluster.said, cluster.said)
     equal(list(status(cluster)["failed_osds"]), ["0"], "failed OSDs of the next status")
     os.remove(os.path.join(cluster.dir, "osd.0", "fail"))
@@ -598,7 +598,7 @@ def test_a_cluster_of_which_no_store_can_be_opened_begins_again(t):
             f.seek(3 * 4096)
             f.write(os.urandom(1 << 20))
     # The monitor starts alone, and says of each OSD what is wrong.
-    cluster.up()
+    cluster.up(code=cluster.ALONE)
     for osd in range(2):
         expect(f"Note: osd.{osd} failed and is down: its store can't be used: " in cluster.said, cluster.said)
     expect("no OSD serves" in cluster.said and f"loligo start {cluster.dir} --osd N" in cluster.said, cluster.said)

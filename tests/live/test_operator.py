@@ -337,7 +337,7 @@ def test_no_osd_serves_a_monitors_directory_of_a_backup_that_has_made_as_many_ma
     shutil.rmtree(cluster.dir)
     os.rename(newer, cluster.dir)
     start = time.monotonic()
-    cluster.up()
+    cluster.up(code=cluster.ALONE)
     expect(time.monotonic() - start < 15, f"it says so at once, not after 30 s: {cluster.said}")
     for part in ["osd.0 failed and is down: its OSD map ", "osd.1 failed and is down: its OSD map ",
                  "is another than the monitor's", "backup", "loligo mon rebuild --force", "no OSD serves"]:

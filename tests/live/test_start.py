@@ -157,7 +157,7 @@ def test_lost_or_damaged_metadata_is_told_with_its_file(t):
             refused(cluster, "--port", "0", says=says, detach=detach, unchanged=False)
 
     def serves_no_osd(says):
-        cluster.up("--port", "0")
+        cluster.up("--port", "0", code=cluster.ALONE)
         for word in [*says, "no OSD serves"]:
             expect(word in cluster.said, f"{word!r} is not in {cluster.said!r}")
         cluster.stop()

@@ -237,7 +237,7 @@ def test_tools_say_that_two_osds_stores_were_exchanged(t):
                     ("export", cluster.dir, "--osd", "0", "--pg", "1.0", "--file", t.path("pg"))):
         said = loligo(cluster, "store", *command, code=1)
         expect(f"{paths[0]} is the store of osd.1 " in said, f"{command}: {said}")
-    cluster.up()
+    cluster.up(code=cluster.ALONE)
     for osd, path in enumerate(paths):
         said = f"osd.{osd} failed and is down: its store can't be used: {path} is the store of osd.{1 - osd} "
         expect(said in cluster.said, f"a start: {cluster.said}")

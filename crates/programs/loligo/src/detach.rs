@@ -12,8 +12,13 @@ use crate::fail;
 /// Set for the started process: its parent waits for a line on standard output.
 const DETACHED: &str = "LOLIGO_DETACHED";
 
-/// The line that ends what the waiting process passes on.
+/// The lines that end what the waiting process passes on: OSDs serve, or the monitor alone does.
 const READY: &str = "-- ready --";
+const ALONE: &str = "-- ready without OSDs --";
+
+/// Exit code where the monitor serves and no OSD does. (1 is that of a start that failed, 2 that of wrong arguments, and 3 means to `loligo
+/// status` that nothing runs.)
+pub const NO_OSD: u8 = 4;
 
 /// Starts the same command without `--detach`, passes on what it says until it is ready, and leaves it.
 pub fn run() -> ExitCode {
@@ -33,10 +38,12 @@ pub fn run() -> ExitCode {
     let words = child.stderr.take().map(|stderr| std::thread::spawn(move || pass_on(stderr)));
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if line == READY {
-                return ExitCode::SUCCESS;
+            match line.as_str() {
+                READY => return ExitCode::SUCCESS,
+                ALONE => return ExitCode::from(NO_OSD),
+                // A closed standard output is no reason to call a start failed.
+                _ => drop(writeln!(std::io::stdout(), "{line}")),
             }
-            output::line(line);
         }
     }
     // It ended before it was ready: its last words and its code are ours.
@@ -57,12 +64,13 @@ fn pass_on(mut stderr: impl Read) {
     }
 }
 
-/// In the process that goes on: ends the wait, and from here on writes nowhere but to the log.
-pub fn say_ready() {
+/// In the process that goes on: ends the wait, and from here on writes nowhere but to the log. `has_osds`: whether any OSD
+/// serves.
+pub fn say_ready(has_osds: bool) {
     if std::env::var_os(DETACHED).is_none() {
         return;
     }
-    output::line(READY);
+    output::line(if has_osds { READY } else { ALONE });
     if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);

@@ -32,7 +32,10 @@ const WATCH: Duration = Duration::from_millis(50);
     override_usage = "loligo up [DIR] [OPTIONS]",
     after_help = "\
 DIR keeps the cluster: the same command starts it again, with its data unless the store is mem. To have a second cluster beside a \
-running one, name another DIR and add --port 0. To remove a cluster, stop it and remove DIR."
+running one, name another DIR and add --port 0. To remove a cluster, stop it and remove DIR.
+
+Exit code with --detach: 0 when OSDs serve (the output names those that failed), 4 when the monitor serves alone because every OSD failed, \
+1 when nothing was started. Without --detach: 0 when the cluster was stopped, 1 after a failure."
 )]
 pub struct Args {
     #[arg(help = dir_help(), value_hint = clap::ValueHint::DirPath)]
@@ -185,7 +188,7 @@ fn serve(args: &Args) -> Result<(), HostError> {
         huge_pages::use_for_payload(left, info.memory_target.saturating_mul(u64::from(info.osds)));
     }
     announce(&cluster, began.elapsed());
-    detach::say_ready();
+    detach::say_ready(serves(&cluster.osds()));
     let failure = loop {
         if asked_to_stop(&mut signals) {
             break None;
@@ -292,9 +295,14 @@ fn announce(cluster: &Cluster, took: Duration) {
     let _ = std::io::stdout().flush();
 }
 
+/// Whether any OSD serves.
+fn serves(osds: &BTreeMap<OsdId, OsdState>) -> bool {
+    osds.values().any(OsdState::runs)
+}
+
 /// Which OSDs don't serve, and why.
 fn failures(osds: &BTreeMap<OsdId, OsdState>, dir: &str) -> String {
-    let serves = osds.values().any(OsdState::runs);
+    let serves = serves(osds);
     let beside = if serves { ", the others serve" } else { "" };
     let mut text = String::new();
     for (osd, state) in osds {
