@@ -175,7 +175,9 @@ def test_words_that_nobody_reads_end_nothing(t):
     with open(study, "w", encoding="utf-8") as f:
         f.write(TINY)
     for words in (["lab", "run", study, "--dry-run"], ["options"], ["completions", "bash"]):
-        for target, code, said in (("| head -n 1", 0, ""), ("> /dev/full", 1, "No space left on device")):
+        for target, code, said in (("| head -n 1", 0, ""), ("> /dev/full", 1, "No space left on device"),
+                                   (">&-", 1, "standard output: it is closed"), ("1<> /dev/null", 0, ""),
+                                   ("1< /dev/null", 1, "standard output: it is open for reading alone")):
             line = f"set -o pipefail; {t.loligo} {' '.join(words)} {target}"
             done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=BOUND, check=False)
             equal(done.returncode, code, f"{line}: {done.stderr}")

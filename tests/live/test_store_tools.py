@@ -587,6 +587,24 @@ def test_tools_that_may_open_few_files_say_so_and_find_no_damage(t):
         expect(not well[0] and well[-1], f"{tool} fails with the fewest files alone: {well}")
 
 
+def test_what_tools_say_to_a_closed_standard_output_is_not_lost_unnoticed(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1")
+    client.rados("-p", POOL, "put", "o0", "/etc/hostname")
+    cluster.stop()
+    of = (cluster.dir, "--osd", "0")
+    [pg] = pgs_of(cluster, 0)
+    for tool in (("export", *of, "--pg", pg, "--file", "-"), ("dump", *of), ("list", *of), ("fsck", *of, "-f", "json")):
+        closed = ["sh", "-c", 'exec "$@" >&-', "sh", *cluster.argv("store", *tool)]
+        done = subprocess.run(closed, capture_output=True, text=True, timeout=BOUND)
+        equal((done.returncode, done.stderr), (1, "loligo: standard output: it is closed\n"), f"store {tool}")
+    # What a start is for is the cluster.
+    up = cluster.argv("up", "--dir", cluster.dir, "--detach", "--port", "0")
+    subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *up], check=True, timeout=BOUND)
+    client.rados("-p", POOL, "stat", "o0")
+
+
 def test_a_store_grows_with_its_file(t):
     cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
     client = t.client(cluster)

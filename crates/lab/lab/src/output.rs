@@ -3,10 +3,27 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The first error of this process's standard output.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Why nothing that is written is seen, where the process was started so.
+static UNUSABLE: OnceLock<&str> = OnceLock::new();
+
+/// From here on every text is an error: the process was started without a standard output, and [`io::stdout`] would lose the text
+/// and say nothing.
+pub fn set_unusable(why: &'static str) {
+    UNUSABLE.get_or_init(|| why);
+}
+
+/// Whether a text could be seen.
+///
+/// # Errors
+/// Why none can.
+pub fn check() -> io::Result<()> {
+    UNUSABLE.get().map_or(Ok(()), |why| Err(io::Error::other(*why)))
+}
 
 /// Writes a text as it is.
 pub fn write(text: impl Display) {
@@ -16,7 +33,7 @@ pub fn write(text: impl Display) {
     }
     let mut out = io::stdout().lock();
     // Whoever waits for a line sees it now.
-    *failed = write!(out, "{text}").and_then(|()| out.flush()).err();
+    *failed = check().and_then(|()| write!(out, "{text}")).and_then(|()| out.flush()).err();
 }
 
 /// Writes a line.

@@ -11,6 +11,7 @@ mod panics;
 mod plain;
 mod start;
 mod status;
+mod stdout;
 mod stop;
 mod store;
 mod store_bench;
@@ -97,6 +98,9 @@ fn main() -> ExitCode {
     memory::keep_what_is_freed();
     memory::set_payload_apart();
     outlive_file_limit();
+    if let Some(why) = stdout::why_unusable() {
+        output::set_unusable(why);
+    }
     let code = run(Cli::parse().command);
     match output::ended() {
         Ok(()) => code,

@@ -200,6 +200,9 @@ fn done(of: &Of, what: &str, pg: PgId, progress: Progress, to_stderr: bool) -> E
 pub fn export(args: &ExportArgs) -> ExitCode {
     let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
     let name = if to_stdout { "standard output".to_owned() } else { args.file.display().to_string() };
+    if let (true, Err(error)) = (to_stdout, output::check()) {
+        return fail(&format_args!("{name}: {error}"));
+    }
     let open = if args.damaged { open_to_read } else { open_sound };
     let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
         let at = |error: io::Error| match error.kind() {
