@@ -351,10 +351,10 @@ impl<S: ObjectStore> Sharded<S> {
                 recovery.on_read(outcome)
             }
             (Some(Alone::Recovery(recovery, _)), Completion::Committed { .. }) => recovery.next(),
-            (
-                Some(Alone::Recovery(..)),
-                Completion::Read { result: Err(error), .. } | Completion::Refused { error, .. },
-            ) => Next::Done(Err(error)),
+            (Some(Alone::Recovery(recovery, _)), Completion::Refused { .. }) => recovery.on_refused(),
+            (Some(Alone::Recovery(..)), Completion::Read { result: Err(error), .. }) => {
+                Next::Done(Err(error))
+            }
             _ => return,
         };
         self.perform(next);

@@ -51,6 +51,8 @@ pub struct Recovery {
     collections: Vec<Vec<CollectionId>>,
     commits: VecDeque<(StoreShard, Transaction)>,
     twice: VecDeque<Twice>,
+    /// A shard has refused a change: all that is left is to find where collections are.
+    is_refused: bool,
     /// Where collections are, and whether they are on their way.
     pub found: Vec<(CollectionId, StoreShard, Option<Way>)>,
 }
@@ -65,11 +67,23 @@ impl Recovery {
             collections,
             commits: VecDeque::new(),
             twice: VecDeque::new(),
+            is_refused: false,
             found: Vec::new(),
         })
     }
 
+    /// A shard takes no change, as where the store can't be written. What is to be mended stays as it is until the next opening: who
+    /// reads finds an object once that both shards have.
+    pub fn on_refused(&mut self) -> Next {
+        self.is_refused = true;
+        self.next()
+    }
+
     pub fn next(&mut self) -> Next {
+        if self.is_refused {
+            self.commits.clear();
+            self.twice.clear();
+        }
         if let Some((shard, txn)) = self.commits.pop_front() {
             return Next::Commit(shard, txn);
         }

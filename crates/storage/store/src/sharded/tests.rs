@@ -1,12 +1,14 @@
 //! Acknowledgements that overtake what is under way.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
 use super::*;
-use crate::MemStore;
 use crate::sim::{SimOptions, SimStore};
+use crate::{AttrChoice, MemStore};
 
 type Outcome = Result<(), StoreError>;
 
@@ -181,4 +183,148 @@ fn acknowledgements_that_meet_requests_under_way_open_what_they_would_one_by_one
         let committed = pair.got.values().filter(|got| got.is_ok()).count();
         assert!(committed > 20, "{shards} shards, seed {seed}: only {committed} committed");
     }
+}
+
+/// A shard that takes so many transactions more, and is only read from then on.
+struct Limited {
+    store: MemStore,
+    left: Rc<Cell<usize>>,
+    refused: Vec<Completion>,
+}
+
+impl Limited {
+    fn new(left: &Rc<Cell<usize>>) -> Self {
+        Self { store: MemStore::new(1 << 30), left: left.clone(), refused: Vec::new() }
+    }
+
+    fn collections(&mut self) -> Vec<CollectionId> {
+        match self.store.peek(&ReadRequest::Collections) {
+            Some(Ok(ReadOutcome::Collections(all))) => all,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl ObjectStore for Limited {
+    fn queue(&mut self, txn: Transaction, token: Token) {
+        match self.left.get() {
+            0 => {
+                let error = StoreError::Damaged("the store is opened to be read only".into());
+                self.refused.push(Completion::Refused { token, error });
+            }
+            left => {
+                self.left.set(left - 1);
+                self.store.queue(txn, token);
+            }
+        }
+    }
+
+    fn read(&mut self, request: ReadRequest, token: Token) {
+        self.store.read(request, token);
+    }
+
+    fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        self.store.peek(request)
+    }
+
+    fn acknowledge(&mut self, refused: Token) {
+        self.store.acknowledge(refused);
+    }
+
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
+        self.store.rehome(collection, to, objects_max, token);
+    }
+
+    fn turn(&mut self, now: UTime) {
+        self.store.turn(now);
+    }
+
+    fn deadline(&self) -> Option<UTime> {
+        self.store.deadline()
+    }
+
+    fn completions(&mut self, out: &mut Vec<Completion>) {
+        out.append(&mut self.refused);
+        self.store.completions(out);
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        self.store.set_waker(waker);
+    }
+
+    fn shards(&self) -> u32 {
+        1
+    }
+
+    fn shard_of(&self, _: CollectionId) -> StoreShard {
+        StoreShard(0)
+    }
+}
+
+/// Turns a store until it has answered all that it was asked.
+fn answers(store: &mut Sharded<Limited>) -> Vec<Completion> {
+    let mut all = Vec::new();
+    for _ in 0..1000 {
+        store.turn(UTime::default());
+        store.completions(&mut all);
+    }
+    all
+}
+
+fn listed(store: &mut Sharded<Limited>, collection: CollectionId) -> Vec<GHObject> {
+    let (start, end) = (GHObject::min(), GHObject::max());
+    let request =
+        ReadRequest::List { collection, start, end, objects_max: usize::MAX, attrs: AttrChoice::None };
+    store.read(request, Token(0));
+    match answers(store).pop() {
+        Some(Completion::Read { result: Ok(ReadOutcome::Objects(page)), .. }) => {
+            page.objects.into_iter().map(|(object, _)| object).collect()
+        }
+        other => panic!("{collection}: {other:?}"),
+    }
+}
+
+/// Moves of collections to both shards end anywhere, and the store is read before one can write to it again.
+#[test]
+fn a_store_that_can_only_be_read_has_all_of_what_was_on_its_way() {
+    let mut unfinished = 0;
+    for taken in 0..40 {
+        let left = Rc::new(Cell::new(usize::MAX));
+        let mut store = Sharded::new((0..2).map(|_| (Limited::new(&left), Vec::new())).collect());
+        let objects: Vec<GHObject> = (0..6).map(|n| object(&format!("o{n}"))).collect();
+        for seed in 0..4 {
+            let mut txn = Transaction::new();
+            txn.create_collection(pg(seed), 0);
+            for object in &objects {
+                txn.touch(pg(seed), object);
+            }
+            store.queue(txn, Token(seed.into()));
+        }
+        answers(&mut store);
+        // Those of a shard are on their way to the other one, and some arrive.
+        for (seed, commits) in [(0, taken), (1, taken), (2, 2), (3, 2)] {
+            left.set(commits);
+            let to = StoreShard((store.shard_of(pg(seed)).0 + 1) % 2);
+            for _ in 0..8 {
+                store.rehome(pg(seed), to, 2, Token(9));
+                answers(&mut store);
+            }
+        }
+        left.set(0);
+        let handles = store.into_handles().into_iter().map(|mut handle| {
+            let all = handle.collections();
+            (handle, all)
+        });
+        let mut read = Sharded::new(handles.collect());
+        answers(&mut read);
+        assert!(read.is_settled());
+        unfinished += read.on_their_way().len();
+        for seed in 0..4 {
+            assert_eq!(listed(&mut read, pg(seed)), objects, "{}, {taken} transactions each", pg(seed));
+        }
+        read.read(ReadRequest::Collections, Token(0));
+        let wanted = ReadOutcome::Collections((0..4).map(pg).collect());
+        assert_eq!(answers(&mut read), [Completion::Read { token: Token(0), result: Ok(wanted) }]);
+    }
+    assert!(unfinished > 80, "{unfinished} collections were on their way");
 }
