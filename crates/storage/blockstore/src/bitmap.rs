@@ -82,6 +82,49 @@ impl Region {
         }
     }
 
+    /// Adds the bits of another one. `false`: they have one in common.
+    fn insert_all(&mut self, more: &Self) -> bool {
+        match (std::mem::replace(self, Self::Empty), more) {
+            (ours, Self::Empty) => *self = ours,
+            (Self::Empty, more) => *self = more.clone(),
+            (Self::Mixed(_, mut words), Self::Mixed(_, theirs)) => {
+                let mut apart = true;
+                for (word, more) in words.iter_mut().zip(theirs.iter()) {
+                    apart &= *word & more == 0;
+                    *word |= more;
+                }
+                *self = Self::of(words);
+                return apart;
+            }
+            _ => {
+                *self = Self::Full;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn inverted(&self) -> Self {
+        match self {
+            Self::Empty => Self::Full,
+            Self::Full => Self::Empty,
+            Self::Mixed(set, words) => Self::Mixed(FULL - set, Box::new(words.map(|word| !word))),
+        }
+    }
+
+    /// Without the bits from this one on.
+    fn cut(&self, inside: u64) -> Self {
+        if inside >= REGION_BLOCKS {
+            return self.clone();
+        }
+        let mut words = self.words();
+        for (at, word) in (0..).step_by(64).zip(words.iter_mut()) {
+            let inside = inside.saturating_sub(at).min(64);
+            *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
+        }
+        Self::of(words)
+    }
+
     /// Changes a bit that is not `there` so far, or is, to the other.
     fn flip(&mut self, bit: u64, there: bool) {
         let (set, mut words) = match std::mem::replace(self, Self::Empty) {
@@ -100,18 +143,111 @@ impl Region {
 /// Bits that a full region has set.
 const FULL: u32 = REGION_BLOCKS as u32;
 
+/// The regions of a group.
+type Regions = [Region; GROUP_REGIONS];
+
+const GROUP_REGIONS: usize = 256;
+const GROUP_BLOCKS: u64 = GROUP_REGIONS as u64 * REGION_BLOCKS;
+
+/// Bits that a full group has set.
+const GROUP_FULL: u32 = GROUP_BLOCKS as u32;
+
+static EMPTY_REGION: Region = Region::Empty;
+static FULL_REGION: Region = Region::Full;
+
+/// Neighbouring regions. Most groups of a large device are empty or full, too: it has many more regions than words in them.
+#[derive(Clone, Debug)]
+enum Group {
+    Empty,
+    Full,
+    /// Neither: how many bits are set, and the regions.
+    Mixed(u32, Box<Regions>),
+}
+
+impl Group {
+    /// In its cheapest form.
+    fn of(regions: Box<Regions>) -> Self {
+        match regions.iter().map(Region::set).sum() {
+            0 => Self::Empty,
+            GROUP_FULL => Self::Full,
+            set => Self::Mixed(set, regions),
+        }
+    }
+
+    fn region(&self, at: usize) -> &Region {
+        match self {
+            Self::Empty => &EMPTY_REGION,
+            Self::Full => &FULL_REGION,
+            Self::Mixed(_, regions) => &regions[at],
+        }
+    }
+
+    fn set(&self) -> u32 {
+        match self {
+            Self::Empty => 0,
+            Self::Full => GROUP_FULL,
+            Self::Mixed(set, _) => *set,
+        }
+    }
+
+    /// Changes a region.
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Region)) {
+        let (set, mut regions) = match std::mem::replace(self, Self::Empty) {
+            Self::Mixed(set, regions) => (set, regions),
+            Self::Empty => (0, Box::new([const { Region::Empty }; GROUP_REGIONS])),
+            Self::Full => (GROUP_FULL, Box::new([const { Region::Full }; GROUP_REGIONS])),
+        };
+        let region = &mut regions[at];
+        let others = set - region.set();
+        change(region);
+        *self = match others + region.set() {
+            0 => Self::Empty,
+            GROUP_FULL => Self::Full,
+            set => Self::Mixed(set, regions),
+        };
+    }
+
+    /// Adds the bits of another one. `false`: they have one in common.
+    fn insert_all(&mut self, more: &Self) -> bool {
+        match (std::mem::replace(self, Self::Empty), more) {
+            (ours, Self::Empty) => *self = ours,
+            (Self::Empty, more) => *self = more.clone(),
+            (Self::Mixed(_, mut regions), Self::Mixed(_, theirs)) => {
+                let add = |(region, more): (&mut Region, &Region)| region.insert_all(more);
+                let apart = regions.iter_mut().zip(theirs.iter()).map(add).fold(true, |all, one| all & one);
+                *self = Self::of(regions);
+                return apart;
+            }
+            _ => {
+                *self = Self::Full;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn inverted(&self) -> Self {
+        match self {
+            Self::Empty => Self::Full,
+            Self::Full => Self::Empty,
+            Self::Mixed(set, regions) => {
+                Self::Mixed(GROUP_FULL - set, Box::new(regions.each_ref().map(Region::inverted)))
+            }
+        }
+    }
+}
+
 /// A set of block numbers below `len`.
 #[derive(Clone, Debug)]
 pub struct Bitmap {
-    regions: Vec<Region>,
+    groups: Vec<Group>,
     len: u64,
     set: u64,
 }
 
 impl Bitmap {
     pub fn new(len: u64) -> Self {
-        let regions = vec![Region::Empty; len.div_ceil(REGION_BLOCKS) as usize];
-        Self { regions, len, set: 0 }
+        Self { groups: vec![Group::Empty; len.div_ceil(GROUP_BLOCKS) as usize], len, set: 0 }
     }
 
     pub fn len(&self) -> u64 {
@@ -123,10 +259,21 @@ impl Bitmap {
         self.set
     }
 
+    /// The region of a block that is in range.
+    fn region_of(&self, block: u64) -> &Region {
+        self.groups[(block / GROUP_BLOCKS) as usize].region((block % GROUP_BLOCKS / REGION_BLOCKS) as usize)
+    }
+
+    fn change(&mut self, region: u64, change: impl FnOnce(&mut Region)) {
+        let (group, at) = (region / GROUP_REGIONS as u64, region % GROUP_REGIONS as u64);
+        self.groups[group as usize].change(at as usize, change);
+    }
+
     pub fn contains(&self, block: u64) -> bool {
-        let region = self.regions.get((block / REGION_BLOCKS) as usize);
-        let word = |region: &Region| region.word((block % REGION_BLOCKS / 64) as usize);
-        region.is_some_and(|region| word(region) >> (block % 64) & 1 == 1)
+        block < self.len && {
+            let word = self.region_of(block).word((block % REGION_BLOCKS / 64) as usize);
+            word >> (block % 64) & 1 == 1
+        }
     }
 
     /// Returns whether it was missing. A block out of range never is.
@@ -134,7 +281,7 @@ impl Bitmap {
         if block >= self.len || self.contains(block) {
             return false;
         }
-        self.regions[(block / REGION_BLOCKS) as usize].flip(block % REGION_BLOCKS, true);
+        self.change(block / REGION_BLOCKS, |region| region.flip(block % REGION_BLOCKS, true));
         self.set += 1;
         true
     }
@@ -144,61 +291,41 @@ impl Bitmap {
         if !self.contains(block) {
             return false;
         }
-        self.regions[(block / REGION_BLOCKS) as usize].flip(block % REGION_BLOCKS, false);
+        self.change(block / REGION_BLOCKS, |region| region.flip(block % REGION_BLOCKS, false));
         self.set -= 1;
         true
     }
 
     /// Adds another set of as many blocks. `false`: they have a block in common.
     pub fn insert_all(&mut self, other: &Self) -> bool {
-        let mut apart = self.len == other.len;
-        for (region, more) in self.regions.iter_mut().zip(&other.regions) {
-            match (&*region, more) {
-                (_, Region::Empty) => {}
-                (Region::Empty, _) => *region = more.clone(),
-                (Region::Full, _) | (_, Region::Full) => {
-                    apart = false;
-                    *region = Region::Full;
-                }
-                (Region::Mixed(_, ours), Region::Mixed(_, theirs)) => {
-                    let mut words = ours.clone();
-                    for (word, more) in words.iter_mut().zip(theirs.iter()) {
-                        apart &= *word & more == 0;
-                        *word |= more;
-                    }
-                    *region = Region::of(words);
-                }
-            }
-        }
-        self.count_again();
-        apart
-    }
-
-    fn count_again(&mut self) {
-        self.set = self.regions.iter().map(|region| u64::from(region.set())).sum();
+        let add = |(group, more): (&mut Group, &Group)| group.insert_all(more);
+        let apart = self.groups.iter_mut().zip(&other.groups).map(add).fold(true, |all, one| all & one);
+        self.set = self.groups.iter().map(|group| u64::from(group.set())).sum();
+        apart && self.len == other.len
     }
 
     /// The blocks that are missing.
     pub fn missing(&self) -> Self {
-        let mut regions: Vec<Region> = self.regions.iter().map(inverted).collect();
+        let groups = self.groups.iter().map(Group::inverted).collect();
+        let mut missing = Self { groups, len: self.len, set: self.len - self.set };
         // No bit may be set behind the end.
-        let inside = self.len % REGION_BLOCKS;
-        if let Some(last) = regions.last_mut().filter(|_| inside > 0) {
-            let mut words = last.words();
-            for (at, word) in (0..).step_by(64).zip(words.iter_mut()) {
-                let inside = inside.saturating_sub(at).min(64);
-                *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
-            }
-            *last = Region::of(words);
+        let all = missing.groups.len() as u64 * GROUP_REGIONS as u64;
+        for region in self.len / REGION_BLOCKS..all {
+            let inside = self.len.saturating_sub(region * REGION_BLOCKS);
+            missing.change(region, |region| *region = region.cut(inside));
         }
-        Self { regions, len: self.len, set: self.len - self.set }
+        missing
     }
 
     /// The first block from `from` on that is missing.
     pub fn next_missing(&self, from: u64) -> Option<u64> {
         let mut at = from;
         while at < self.len {
-            let region = &self.regions[(at / REGION_BLOCKS) as usize];
+            if let Group::Full = &self.groups[(at / GROUP_BLOCKS) as usize] {
+                at = (at / GROUP_BLOCKS + 1) * GROUP_BLOCKS;
+                continue;
+            }
+            let region = self.region_of(at);
             if let Region::Full = region {
                 at = (at / REGION_BLOCKS + 1) * REGION_BLOCKS;
                 continue;
@@ -213,6 +340,20 @@ impl Bitmap {
         None
     }
 
+    /// The last region below this one in which a block may be missing.
+    pub fn last_with_missing(&self, below: u64) -> Option<u64> {
+        let mut at = below.min(self.regions());
+        while let Some(region) = at.checked_sub(1) {
+            let group = &self.groups[region as usize / GROUP_REGIONS];
+            match (group, group.region(region as usize % GROUP_REGIONS)) {
+                (Group::Full, _) => at = region - region % GROUP_REGIONS as u64,
+                (_, Region::Full) => at = region,
+                _ => return Some(region),
+            }
+        }
+        None
+    }
+
     /// The first block from `from` on that is there; the end if none is.
     pub fn next_present(&self, from: u64) -> u64 {
         self.next_present_before(from, self.len)
@@ -223,7 +364,11 @@ impl Bitmap {
         let stop = stop.min(self.len);
         let mut at = from;
         while at < stop {
-            let region = &self.regions[(at / REGION_BLOCKS) as usize];
+            if let Group::Empty = &self.groups[(at / GROUP_BLOCKS) as usize] {
+                at = (at / GROUP_BLOCKS + 1) * GROUP_BLOCKS;
+                continue;
+            }
+            let region = self.region_of(at);
             if let Region::Empty = region {
                 at = (at / REGION_BLOCKS + 1) * REGION_BLOCKS;
                 continue;
@@ -254,12 +399,12 @@ impl Bitmap {
     }
 
     pub fn regions(&self) -> u64 {
-        self.regions.len() as u64
+        self.len.div_ceil(REGION_BLOCKS)
     }
 
     /// A region's bits as bytes; `None` if none is set.
     pub fn region(&self, region: u64) -> Option<Vec<u8>> {
-        match &self.regions[region as usize] {
+        match self.region_of(region * REGION_BLOCKS) {
             Region::Empty => None,
             region => Some(region.words().iter().flat_map(|w| w.to_le_bytes()).collect()),
         }
@@ -274,20 +419,29 @@ impl Bitmap {
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = bytes.try_into().map_or(0, u64::from_le_bytes);
         }
-        let loaded = Region::of(words);
-        self.set += u64::from(loaded.set());
-        self.regions[region as usize] = loaded;
+        let read = Region::of(words);
         // No bit may be set behind the end.
-        let last = (region + 1) * REGION_BLOCKS;
-        (self.len..last).all(|block| !self.contains(block))
+        let inside = self.len - region * REGION_BLOCKS;
+        let loaded = read.cut(inside);
+        let fits = loaded.set() == read.set();
+        self.set += u64::from(loaded.set());
+        self.change(region, |region| *region = loaded);
+        fits
     }
-}
 
-fn inverted(region: &Region) -> Region {
-    match region {
-        Region::Empty => Region::Full,
-        Region::Full => Region::Empty,
-        Region::Mixed(set, words) => Region::Mixed(FULL - set, Box::new(words.map(|word| !word))),
+    /// Regions that have words, and bytes of memory of all.
+    #[cfg(test)]
+    pub fn memory(&self) -> (u64, u64) {
+        let groups = self.groups.iter().filter_map(|group| match group {
+            Group::Mixed(_, regions) => Some(regions),
+            Group::Empty | Group::Full => None,
+        });
+        let is_mixed = |region: &&Region| matches!(region, Region::Mixed(..));
+        let (groups, mixed) = groups.fold((0, 0), |(groups, mixed), regions| {
+            (groups + 1, mixed + regions.iter().filter(is_mixed).count())
+        });
+        let bytes = size_of_val(&*self.groups) + groups * size_of::<Regions>() + mixed * REGION_BYTES;
+        (mixed as u64, bytes as u64)
     }
 }
 
@@ -346,8 +500,7 @@ mod tests {
     #[test]
     fn regions_that_are_empty_or_full_take_no_memory() {
         let mut bitmap = Bitmap::new(3 * REGION_BLOCKS + 10);
-        let mixed =
-            |b: &Bitmap| b.regions.iter().filter(|region| matches!(region, Region::Mixed(..))).count();
+        let mixed = |b: &Bitmap| b.memory().0;
         let missing = bitmap.missing();
         assert_eq!((mixed(&bitmap), mixed(&missing), missing.count()), (0, 1, 3 * REGION_BLOCKS + 10));
         let second = REGION_BLOCKS..2 * REGION_BLOCKS;
@@ -363,6 +516,72 @@ mod tests {
         assert_eq!((mixed(&bitmap), bitmap.count(), bitmap.next_present(0)), (0, 0, bitmap.len()));
         assert!(bitmap.insert_all(&missing) && !bitmap.insert_all(&missing));
         assert_eq!((bitmap.count(), bitmap.missing().count()), (bitmap.len(), 0));
+    }
+
+    /// 1 PiB, in blocks.
+    const PIB: u64 = (1 << 50) / 4096;
+
+    #[test]
+    fn what_is_empty_or_full_of_a_large_device_takes_little_memory_and_no_time() {
+        let mut bitmap = Bitmap::new(PIB - 5);
+        assert!(bitmap.memory().1 < 4 << 20, "{} bytes", bitmap.memory().1);
+        assert!(bitmap.insert(PIB / 2) && bitmap.insert(PIB - 6) && !bitmap.insert(PIB - 5));
+        let mut full = bitmap.missing();
+        for (some, what) in [(&bitmap, "nearly empty"), (&full, "nearly full")] {
+            let (regions, bytes) = some.memory();
+            assert!(regions == 2 && bytes < 4 << 20, "{what}: {regions} regions, {bytes} bytes");
+        }
+        assert_eq!((bitmap.next_present(0), bitmap.next_present(PIB / 2 + 1)), (PIB / 2, PIB - 6));
+        assert_eq!((full.next_missing(0), full.next_missing(PIB - 5)), (Some(PIB / 2), None));
+        assert_eq!(full.last_with_missing(u64::MAX), Some((PIB - 6) / REGION_BLOCKS));
+        assert_eq!(full.last_with_missing((PIB - 6) / REGION_BLOCKS), Some(PIB / 2 / REGION_BLOCKS));
+        assert_eq!(full.last_with_missing(PIB / 2 / REGION_BLOCKS), None);
+        assert!(full.insert_all(&bitmap) && full.count() == PIB - 5);
+        assert_eq!((full.next_missing(0), full.missing().count()), (None, 0));
+    }
+
+    #[test]
+    fn groups_hold_what_single_regions_would() {
+        let (mut random, len) = (SplitMix64::new(2), 2 * GROUP_BLOCKS + 3 * REGION_BLOCKS + 77);
+        let (mut bitmap, mut model) = (Bitmap::new(len), vec![false; len as usize]);
+        let mut uniform = 0;
+        for _ in 0..24 {
+            // Half groups, of which two make a whole one, regions, and some blocks.
+            let (start, count) = match random.below(4) {
+                0 | 1 => (random.below(5) * GROUP_BLOCKS / 2, GROUP_BLOCKS / 2),
+                2 => (random.below(bitmap.regions()) * REGION_BLOCKS, REGION_BLOCKS),
+                _ => (random.below(len), random.below(1000)),
+            };
+            let insert = random.below(4) > 0;
+            for block in start..(start + count).min(len) {
+                let changed = if insert { bitmap.insert(block) } else { bitmap.remove(block) };
+                assert_eq!(changed, std::mem::replace(&mut model[block as usize], insert) != insert);
+            }
+            uniform += bitmap.groups.iter().filter(|group| matches!(group, Group::Full)).count();
+            let count = model.iter().filter(|there| **there).count() as u64;
+            let missing = bitmap.missing();
+            assert_eq!((bitmap.count(), missing.count()), (count, len - count));
+            for _ in 0..10 {
+                let from = random.below(len);
+                let next = |there: bool| {
+                    model[from as usize..].iter().position(|one| *one == there).map(|at| from + at as u64)
+                };
+                assert_eq!(
+                    (bitmap.next_missing(from), missing.next_missing(from)),
+                    (next(false), next(true))
+                );
+                assert_eq!(bitmap.next_present(from), next(true).unwrap_or(len));
+                assert_eq!(missing.next_present(from), next(false).unwrap_or(len));
+            }
+            let mut again = Bitmap::new(len);
+            for region in 0..bitmap.regions() {
+                assert!(bitmap.region(region).is_none_or(|bytes| again.load_region(region, &bytes)));
+            }
+            assert_eq!((again.count(), again.memory()), (count, bitmap.memory()));
+            assert!(again.insert_all(&missing) && again.count() == len && again.memory().0 <= 1);
+            assert_eq!(again.insert_all(&bitmap), count == 0);
+        }
+        assert!(uniform > 5, "{uniform} full groups");
     }
 
     #[test]

@@ -90,7 +90,10 @@ impl Space {
     /// device, so that the first ones stay for those who need some.
     pub fn unback_last(&mut self, count: u64, run_min: u64) -> Vec<Range<u64>> {
         let (mut left, mut short, mut all) = (count, 0, Vec::new());
-        for region in (0..self.taken.regions()).rev() {
+        let mut region = self.taken.regions();
+        // A file of which little is in use has millions of regions without a free block.
+        while let Some(last) = self.taken.last_with_missing(region) {
+            region = last;
             let end = ((region + 1) * REGION_BLOCKS).min(self.numbers());
             let mut at = region * REGION_BLOCKS;
             while let Some(start) = self.taken.next_missing(at).filter(|start| *start < end) {
@@ -388,6 +391,15 @@ mod tests {
             [0..64, end - REGION_BLOCKS + 100..end - REGION_BLOCKS + 106]
         );
         assert_eq!(space.unbacked_runs(64, 70, 1).len(), 1);
+    }
+
+    #[test]
+    fn blocks_of_a_large_file_are_taken_back_at_once() {
+        // 64 TiB, of which the file has some at the start.
+        let mut space = Space::new(&Ranges::one(0, 1 << 34));
+        space.unback_all();
+        space.back(0..100);
+        assert_eq!(space.unback_last(50, 16), std::iter::once(0..100).collect::<Vec<_>>());
     }
 
     #[test]
