@@ -60,7 +60,7 @@ pub struct Checker {
     pub(crate) metadata_bytes: u64,
     /// What is compressed, by what objects map.
     pub(crate) packed: BTreeMap<PoolId, Compressed>,
-    /// Keys of infos and logs of collections that are not there.
+    /// Keys of spaces, infos and logs of collections that are not there.
     pub(crate) strays: Vec<Key>,
     /// Whether something could not be read: it may be all that maps a block, or that an object is there.
     pub(crate) is_partial: bool,
@@ -168,12 +168,7 @@ impl Checker {
             table::DEAD => Dead::decode(value).map(|dead| {
                 self.dead.insert(number_of(key).unwrap_or(u64::MAX), dead);
             }),
-            table::SHAPE => Shape::decode(value).map(|shape| {
-                if self.collections.insert(Key::from_slice(&key[1..]), shape).is_none() {
-                    self.problems
-                        .push(format!("key {key:02x?} has spaces for a collection that is not there"));
-                }
-            }),
+            table::SHAPE => Shape::decode(value).map(|shape| self.look_at_shape(key, shape)),
             table::ONODE => Onode::decode(value).and_then(|onode| self.look_at_object(key, &onode)),
             table::NUMBERED => self.look_at_part(key, value),
             table::COUNTS => Counts::decode(value).map(|counts| {
@@ -201,6 +196,19 @@ impl Checker {
             self.is_partial = true;
             self.problems.push(format!("the value of key {key:02x?}: {error}"));
         }
+    }
+
+    /// What spaces a collection has. Every collection's key comes before those.
+    fn look_at_shape(&mut self, key: &[u8], shape: Shape) {
+        let id = Key::from_slice(&key[1..]);
+        // Its collection may be among what can't be read.
+        if self.is_partial || self.collections.contains_key(&id) {
+            self.collections.insert(id, shape);
+            return;
+        }
+        self.strays.push(Key::from_slice(key));
+        let whose = keys::collection_of(&id).map_or_else(|| format!("key {key:02x?}"), |id| id.to_string());
+        self.problems.push(format!("there are spaces of a collection that is not there: {whose}"));
     }
 
     /// An info or a part of a log. Every collection's key comes before those.

@@ -135,6 +135,7 @@ mod tests {
     use crate::bitmap::runs_of;
     use crate::layer::layer_of;
     use crate::records::{Part, collection_key, log_key, part_key, table};
+    use crate::shape::Shape;
     use crate::test_store::{checked, rest, store};
 
     fn repaired(store: &mut BlockStore<SimQueue>, checker: &Checker) {
@@ -178,6 +179,42 @@ mod tests {
         let (checker, problems) = checked(&mut store);
         assert!(problems.len() > 4, "{problems:?}");
         repaired(&mut store, &checker);
+    }
+
+    #[test]
+    fn what_only_spaces_are_left_of_is_no_collection() {
+        let mut store = store();
+        let [there, gone] = [0, 1].map(|seed| CollectionId::Pg(PgId { pool: PoolId(1), seed }.into()));
+        let mut txn = Transaction::new();
+        txn.create_collection(there, 0);
+        store.queue(txn, Token(1));
+        rest(&mut store);
+        let bytes = store.counters.metadata_bytes;
+        let strays = [
+            (collection_key(table::SHAPE, gone), Shape::whole(77).encode()),
+            (collection_key(table::INFO, gone), Piece::copy_from(b"info")),
+        ];
+        for (key, value) in &strays {
+            store.counters.metadata_bytes += crate::ENTRY_BYTES + (key.len() + value.len()) as u64;
+        }
+        store.tables.apply(layer_of(strays.map(|(key, value)| (key, Some(value)))));
+
+        let (checker, problems) = checked(&mut store);
+        let expected = [
+            format!("there are spaces of a collection that is not there: {gone}"),
+            format!("there is an info of a collection that is not there: {gone}"),
+        ];
+        assert_eq!(problems, expected);
+        repaired(&mut store, &checker);
+        assert_eq!(store.counters.metadata_bytes, bytes);
+        // One that is made later has a space of its own.
+        let object: types::GHObject =
+            HObject::head(PoolId(1), Name::new(), Name::new(), "a".into(), 1).into();
+        let mut txn = Transaction::new();
+        txn.create_collection(gone, 0).touch(gone, &object);
+        store.queue(txn, Token(2));
+        rest(&mut store);
+        assert_eq!(checked(&mut store).1, [""; 0]);
     }
 
     #[test]
