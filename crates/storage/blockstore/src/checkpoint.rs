@@ -14,7 +14,7 @@ use crate::records::bitmap_key;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 use crate::stranded::Rest;
-use crate::tree::Tree;
+use crate::tree::{Tables, Tree};
 
 /// The part of a turn's pages that a checkpoint writes while nothing waits for it.
 const CALM: usize = 8;
@@ -87,6 +87,23 @@ impl Checkpoint {
                 let made = self.made_blocks.saturating_sub(self.replaced_blocks);
                 tree_blocks.saturating_sub(self.replaced_blocks) + made
             }
+        }
+    }
+
+    /// Blocks of the tree that the next checkpoint has, of one of so many now, as far as it knows that.
+    pub fn next_tree_blocks(&self, tree_blocks: u64) -> u64 {
+        match self.tree {
+            None => tree_blocks,
+            Some(_) => (tree_blocks + self.made_blocks).saturating_sub(self.replaced_blocks),
+        }
+    }
+
+    /// Memory and keys of the changes that it strands, as far as it knows that.
+    pub fn stranded(&self, tables: &Tables) -> (u64, usize) {
+        match &self.rest {
+            Some(rest) => (rest.bytes, rest.keys.len()),
+            None if self.tree.is_some() => (0, 0),
+            None => (tables.stranded_bytes, tables.stranded.len()),
         }
     }
 
