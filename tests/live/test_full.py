@@ -124,6 +124,32 @@ def test_a_full_osd_holds_large_omap_values_back_too(t):
     cluster.stop()
 
 
+def test_an_image_can_be_removed_from_an_osd_that_is_full_down_to_its_reserve(t):
+    cluster = t.cluster("--osds", "1", "--osd-size", "256MiB", "--set", "osd_mon_report_interval=0.2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    client.run("rbd", "pool", "init", POOL)
+    for image in ("first", "image"):
+        client.run("rbd", "create", f"{POOL}/{image}", "--size", "64M")
+    # Ceph's 16.2 makes the list of what is being removed with the first removal: a full pool takes no new object.
+    client.run("rbd", "rm", f"{POOL}/first")
+    client.run("rbd", "bench", "--io-type", "write", "--io-size", "1M", "--io-total", "32M", f"{POOL}/image")
+    client.run("rbd", "snap", "create", f"{POOL}/image@snap")
+    # What waits for room takes all of it but the reserve.
+    writer = client.start("rados", "-p", POOL, "bench", "600", "write", "-b", "65536", "-t", "64", "--no-cleanup",
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: {"OSD_FULL", "POOL_FULL"} <= checks(client).keys(), "OSD_FULL and POOL_FULL")
+        for args in (("snap", "rm", f"{POOL}/image@snap"), ("rm", f"{POOL}/image")):
+            said = client.run("rbd", *args).words
+            expect("(28)" not in said, f"rbd {args}: {said}")
+    finally:
+        writer.kill()
+        writer.wait(BOUND)
+    equal(client.run("rbd", "ls", POOL).text, "", "the images that are left")
+    until(lambda: "OSD_FULL" not in checks(client), "no OSD_FULL")
+
+
 def file_system(t, name, size):
     """A small file system, which ends with the test."""
     below = t.path(name)

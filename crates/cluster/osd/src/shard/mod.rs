@@ -570,7 +570,9 @@ impl Shard {
         let full = self.map.as_ref().is_some_and(|map| is_full(map, op.pgid.pg.pool));
         match lacks {
             Some(Room::Never) => Turn::NoSpace,
-            Some(Room::Lacking) if tries => Turn::NoSpace,
+            Some(Room::Lacking) if tries => {
+                self.space.take_of_reserve(bytes, &op.ops).map_or(Turn::NoSpace, Turn::Run)
+            }
             Some(Room::Lacking) if full => Turn::SendBack(bytes),
             Some(Room::Lacking | Room::Unknown | Room::Taken(_)) => {
                 self.space.wait(bytes, tries);

@@ -6,6 +6,8 @@
 //! removals and errors, still makes entries in a PG's log, and the OSD keeps maps: the reserve has to hold the logs at their
 //! full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes an entry) and a few hundred maps. The cluster's own
 //! limits (nearfull, backfillfull, full) come well before: they are flags in the map, by which clients hold their writes back.
+//! Exception: half of the reserve is also for small changes of metadata by clients that want an error rather than to wait
+//! ([`SpaceBudget::take_of_reserve`]): Ceph lets such requests pass its failsafe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use super::PgSlot;
 const BLOCK: u64 = 4096;
 /// What a changing operation may take beside its data: a first and a last block written elsewhere, and metadata.
 const OVERHEAD: u64 = 4 * BLOCK;
+/// The most that a request may take of the reserve.
+const OF_RESERVE_MAX: u64 = 512 << 10;
 /// The share of what is left (1 / this) that may be given away before the store is asked again.
 const ASK_AGAIN: u64 = 8;
 
@@ -109,6 +113,16 @@ impl SpaceBudget {
             return if lacks { Room::Lacking } else { Room::Unknown };
         }
         Room::Taken(SetAside::new(bytes, &self.tally))
+    }
+
+    /// Sets `bytes` aside for a request that its client makes although it knows that the OSD is full (FULL_TRY), and for which there is too
+    /// little left. Half of the reserve is for those that bring no data: before an image is removed, others are changed, as its object
+    /// map and the list of what is being removed. If these were refused no one could make room. `None`: it is refused.
+    pub(crate) fn take_of_reserve(&mut self, bytes: u64, ops: &[Op]) -> Option<SetAside> {
+        let kept = self.reserved() / 2;
+        let left = self.statfs.bytes_available.saturating_sub(kept).saturating_sub(self.charged());
+        let fits = bytes <= left.min(OF_RESERVE_MAX) && !ops.iter().any(brings_data);
+        fits.then(|| SetAside::new(bytes, &self.tally))
     }
 
     /// Such a write waits, until there is room or, if it only `tries`, until the store says that there is too little.
@@ -249,6 +263,15 @@ pub(crate) fn full_state(statfs: &StatFs, is_full: bool, map: &OsdMap) -> u32 {
     }
 }
 
+/// Whether an operation brings data for its object, or announces them.
+fn brings_data(op: &Op) -> bool {
+    match spec(op.code).map(|spec| spec.space) {
+        Some(SpaceUse::Payload) => !op.indata.is_empty(),
+        Some(SpaceUse::Announced) => true,
+        Some(SpaceUse::Nothing | SpaceUse::Metadata | SpaceUse::Method) | None => false,
+    }
+}
+
 fn rounded(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
@@ -290,6 +313,25 @@ mod tests {
     /// Whether a write begins, which the store has then; otherwise it waits.
     fn begins(space: &mut SpaceBudget, bytes: u64) -> bool {
         begin(space, bytes).is_some()
+    }
+
+    #[test]
+    fn half_of_the_reserve_is_for_small_changes_of_metadata_that_try() {
+        // 300,000 bytes of reserve, and nothing beside it.
+        let mut space = space(10_000_000, 300_000);
+        let ops = [Op::new(messages::OpCode::OMAPSETVALS, OpArgs::none()).with_indata(vec![1; 100])];
+        assert_eq!(space.take(1), Room::Unknown);
+        let first = space.take_of_reserve(100_000, &ops).unwrap();
+        assert!(space.take_of_reserve(50_001, &ops).is_none(), "more than half");
+        let second = space.take_of_reserve(50_000, &ops).unwrap();
+        drop((first, second));
+        assert!(space.take_of_reserve(1, &ops).is_none(), "the store has it, and did not say what is left");
+        space.statfs_sent();
+        answer(&mut space, 10_000_000, 200_000);
+        let data = [Op::new(messages::OpCode::APPEND, OpArgs::extent(0, 1)).with_indata(vec![1])];
+        assert!(space.take_of_reserve(1, &data).is_none());
+        assert!(space.take_of_reserve(50_001, &ops).is_none());
+        assert!(space.take_of_reserve(50_000, &ops).is_some());
     }
 
     #[test]

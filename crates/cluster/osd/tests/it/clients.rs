@@ -824,6 +824,28 @@ fn a_write_that_tries_and_does_not_fit_now_is_refused_and_concerns_no_other() {
 }
 
 #[test]
+fn a_small_change_of_metadata_that_tries_takes_of_the_reserve_and_nothing_else_does() {
+    let mut w = with_a_write_that_lacks_room(true);
+    let other = SessionId(101);
+    w.open_client(other);
+    let mut tried = |name: &str, op: Op| {
+        let epoch = w.mon.epoch();
+        let mut op = w.op(name, epoch, vec![op]);
+        op.flags |= OsdFlags::FULL_TRY;
+        w.ask(other, op).result
+    };
+    let attr = |bytes: usize| {
+        let args = OpArgs::Xattr { name_len: 1, value_len: bytes as u32, cmp_op: 0, cmp_mode: 0 };
+        Op::new(OpCode::SETXATTR, args).with_indata(vec![b'k'; 1 + bytes])
+    };
+    let no_space = Errno::ENOSPC.code();
+    assert_eq!(tried("a", attr(100)), 0, "what is written before an image is removed");
+    assert_eq!(tried("a", attr(512 << 10)), no_space, "much");
+    assert_eq!(tried("a", write(&[1; 4096])), no_space, "data");
+    assert_eq!(tried("new", attr(100)), no_space, "a new object");
+}
+
+#[test]
 fn room_that_a_client_waited_for_is_not_kept_when_it_is_gone() {
     for sent_back in [false, true] {
         let mut w = with_a_write_that_lacks_room(sent_back);
