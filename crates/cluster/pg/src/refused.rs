@@ -92,52 +92,14 @@ impl Pg {
         let back_to = self.records.info.last_update;
         let mut slots = BTreeSet::new();
         let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
-        for (i, change) in undone.into_iter().enumerate() {
-            let InFlight { version, client, .. } = change;
-            let ClientChange { slot, request, reply, effects, trimmed, .. } = *client;
+        let mut refused = Some((errno, is_error));
+        for change in undone {
+            let (version, slot) = (change.version, change.client.slot);
             slots.insert(slot);
-            if let Some(object) = self.objects.get_mut(slot) {
-                debug_assert!(object.uncommitted > 0);
-                object.uncommitted -= 1;
-            }
-            if effects.is_some() {
-                self.retry_watches(slot);
-            }
-            if trimmed.is_some() {
-                self.on_trim_undone();
-            }
-            match (request, reply) {
-                (Some(request), Some(reply))
-                    if i == 0 && self.config.planted.is(Bug::RefusedIsAcknowledged) =>
-                {
-                    out.push(PgEffect::Reply { session: request.session, reply });
-                }
-                // The store does not even take the entry: a resend is run again.
-                (Some(request), _) if i == 0 && is_error => self.reply_error(&request, errno, out),
-                (Some(request), _) if i == 0 => self.fail_write(slot, request, errno, out),
-                (Some(mut request), _) => {
-                    request.set_aside.restore();
-                    versioned.push((version, slot, request));
-                }
-                // An interval ended: it was dropped, or waits to be run again. Or no client has asked.
-                (None, _) => {}
-            }
+            let request = self.undo(change, refused.take(), out);
+            versioned.extend(request.map(|request| (version, slot, request)));
         }
-        for mut delayed in std::mem::take(&mut self.delayed) {
-            let repeats_undone = delayed.version > back_to;
-            match delayed.of {
-                // A client may name another object than the first time, whose context nothing has kept.
-                DelayedOf::Resend(request) | DelayedOf::Unlogged(request) if repeats_undone => {
-                    versioned.push((delayed.version, self.objects.slot(&request.head()), *request));
-                }
-                DelayedOf::Resend(_) | DelayedOf::Unlogged(_) => self.delayed.push_back(delayed),
-                DelayedOf::Listing(_) => {
-                    // It saw nothing of what is undone.
-                    delayed.version = delayed.version.min(back_to);
-                    self.delayed.push_back(delayed);
-                }
-            }
-        }
+        self.take_delayed_of_undone(back_to, &mut versioned);
         // A resend may be all that is left of a change whose interval ended: it runs before the changes that followed.
         versioned.sort_by_key(|(version, ..)| *version);
         if self.config.planted.is(Bug::RefusalTurnsOrder) {
@@ -152,6 +114,65 @@ impl Pg {
         }
         for slot in &slots | &waiting {
             self.pump(slot, out);
+        }
+    }
+
+    /// Takes a change out of its object's count. Of the `refused` one (its error, and whether it was the entry of an error) the
+    /// request is answered; of any other it is given back.
+    fn undo(
+        &mut self,
+        change: InFlight,
+        refused: Option<(Errno, bool)>,
+        out: &mut Out<'_>,
+    ) -> Option<Request> {
+        let ClientChange { slot, request, reply, effects, trimmed, .. } = *change.client;
+        if let Some(object) = self.objects.get_mut(slot) {
+            debug_assert!(object.uncommitted > 0);
+            object.uncommitted -= 1;
+        }
+        if effects.is_some() {
+            self.retry_watches(slot);
+        }
+        if trimmed.is_some() {
+            self.on_trim_undone();
+        }
+        // None: an interval ended, so the request was dropped, or waits to be run again. Or no client has asked.
+        let mut request = request?;
+        let Some((errno, is_error)) = refused else {
+            request.set_aside.restore();
+            return Some(request);
+        };
+        match reply {
+            Some(reply) if self.config.planted.is(Bug::RefusedIsAcknowledged) => {
+                out.push(PgEffect::Reply { session: request.session, reply });
+            }
+            // The store does not even take the entry: a resend is run again.
+            _ if is_error => self.reply_error(&request, errno, out),
+            _ => self.fail_write(slot, request, errno, out),
+        }
+        None
+    }
+
+    /// Takes the resends of what is undone from the answers that wait, and has listings wait for no change that is undone.
+    fn take_delayed_of_undone(
+        &mut self,
+        back_to: EVersion,
+        versioned: &mut Vec<(EVersion, ObjectSlot, Request)>,
+    ) {
+        for mut delayed in std::mem::take(&mut self.delayed) {
+            let repeats_undone = delayed.version > back_to;
+            match delayed.of {
+                // A client may name another object than the first time, whose context nothing has kept.
+                DelayedOf::Resend(request) | DelayedOf::Unlogged(request) if repeats_undone => {
+                    versioned.push((delayed.version, self.objects.slot(&request.head()), *request));
+                }
+                DelayedOf::Resend(_) | DelayedOf::Unlogged(_) => self.delayed.push_back(delayed),
+                DelayedOf::Listing(_) => {
+                    // It saw nothing of what is undone.
+                    delayed.version = delayed.version.min(back_to);
+                    self.delayed.push_back(delayed);
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use ops::{
 };
 use store::{AttrChoice, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
-use types::{Errno, GHObject, HObject, IntervalSet, Release, SnapId};
+use types::{Errno, GHObject, HObject, IntervalSet, Release, SnapId, UTime};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
@@ -27,6 +27,15 @@ const BAD_OBJECTS_SAID_MAX: usize = 64;
 /// The class of a change that no client asks for: it trims a clone, or removes watches.
 pub(crate) fn own_change() -> OpClass {
     OpClass { writes: true, write_ordered: true, ..OpClass::default() }
+}
+
+/// What became of a request's run.
+enum Ran {
+    /// Its snapshot has nothing of the object.
+    NoSnap,
+    /// The metadata of the clone that it reads are bad, for this reason.
+    BadClone(String),
+    Executed(ExecuteResult),
 }
 
 impl Pg {
@@ -189,28 +198,65 @@ impl Pg {
         out: &mut Out<'_>,
     ) {
         let began = *request.began.get_or_insert(self.now);
+        let Some(request) = self.unless_refused(request, out) else { return };
+        let Some((object, ran)) = self.execute(slot, &request, began, &mut cache, out) else {
+            return self.broken("a request runs on an object that is not loaded", out);
+        };
+        if let Some(error) = cache.take_failure() {
+            self.say_bad(object.hobj.clone(), &error.to_string(), out);
+        }
+        match ran {
+            Ran::NoSnap => self.reply_error(&request, Errno::ENOENT, out),
+            Ran::BadClone(reason) => {
+                self.say_bad(object.hobj, &reason, out);
+                self.reply_error(&request, Errno::EIO, out);
+            }
+            Ran::Executed(ExecuteResult::Dropped) => {
+                Self::dropped(request.session, request.op.tid, "the pool is full", out);
+            }
+            Ran::Executed(ExecuteResult::Pending) => self.park(slot, object, request, cache, out),
+            Ran::Executed(ExecuteResult::Done(outcome)) => {
+                self.note_unsupported(&outcome, out);
+                self.note_notifies(&outcome);
+                match request.class.writes {
+                    true => self.finish_write(slot, &object, request, *outcome, out),
+                    false => self.finish_read(&request, *outcome, out),
+                }
+            }
+        }
+    }
+
+    /// The request, unless it gets its answer without a run: of a client that is shut out, sent before its client knew of a full
+    /// pool, or a resend, which the log answers.
+    fn unless_refused(&mut self, request: Request, out: &mut Out<'_>) -> Option<Request> {
         if self.is_blocklisted(&request.caller.addrs) {
-            return self.reply_error(&request, Errno::ESHUTDOWN, out);
+            self.reply_error(&request, Errno::ESHUTDOWN, out);
+            return None;
         }
         let unaware =
             request.class.write_ordered && self.sent_before_full(&request.op, request.caller.reqid.name.kind);
         if unaware && !self.config.planted.is(Bug::FullDropsSome) {
-            let (session, tid) = (request.session, request.op.tid);
-            return Self::dropped(session, tid, SENT_BEFORE_FULL, out);
+            Self::dropped(request.session, request.op.tid, SENT_BEFORE_FULL, out);
+            return None;
         }
-        let request = if request.class.writes {
-            // A resend is answered from the log.
-            let Some(request) = self.answer_resend(request, out) else { return };
-            request
-        } else {
-            request
-        };
-        let object = self.ghobject(slot);
-        let (Some(mut object), Some(Loaded::Yes(state))) =
-            (object, self.objects.get(slot).map(|o| &o.loaded))
-        else {
-            return self.broken("a request runs on an object that is not loaded", out);
-        };
+        match request.class.writes {
+            true => self.answer_resend(request, out),
+            false => Some(request),
+        }
+    }
+
+    /// Has the interpreter run a request, and names the object (of a read at a snapshot, the clone) that it ran on. `None`: the
+    /// object is not loaded.
+    fn execute(
+        &mut self,
+        slot: ObjectSlot,
+        request: &Request,
+        began: UTime,
+        cache: &mut ReadCache,
+        out: &mut Out<'_>,
+    ) -> Option<(GHObject, Ran)> {
+        let mut object = self.ghobject(slot)?;
+        let Some(Loaded::Yes(state)) = self.objects.get(slot).map(|o| &o.loaded) else { return None };
         let snaps = PoolSnaps::of(self.map.as_ref(), &self.records.info);
         let clone = if request.class.writes {
             None
@@ -218,7 +264,7 @@ impl Pg {
             match find(state, &request.op, snaps.removed) {
                 FoundSnap::Head => None,
                 FoundSnap::Clone(id) => Some(id),
-                FoundSnap::Nothing => return self.reply_error(&request, Errno::ENOENT, out),
+                FoundSnap::Nothing => return Some((object, Ran::NoSnap)),
             }
         };
         object.hobj.snap = clone.unwrap_or(SnapId::HEAD);
@@ -234,7 +280,7 @@ impl Pg {
         let pool = self.map.as_ref().map(|m| &m.pool);
         let osdmap = self.map.as_ref().map(|m| &m.osdmap);
         let forgets = request.op.retry_attempt > 0 && self.config.planted.is(Bug::ResendForgetsSnaps);
-        let snapc = if forgets { Default::default() } else { snaps.context_of(&request) };
+        let snapc = if forgets { Default::default() } else { snaps.context_of(request) };
         let ctx = OpContext {
             caller: &request.caller,
             limits: &self.config.ops,
@@ -254,44 +300,23 @@ impl Pg {
         };
         let omap_bytes_max = self.config.ops.omap_read_bytes_max();
         let mut view = StoreView {
-            cache: &mut cache,
+            cache,
             backend: &mut *self.backend,
             records: &self.records,
             out,
             object,
             omap_bytes_max,
         };
-        let result = match clone.map(|_| view.clone_info()) {
-            None => Ok(ops::execute(&mut view, &ctx, state, &request.op.ops)),
-            Some(None) => Ok(ExecuteResult::Pending),
-            Some(Some(info)) => info.map(|info| {
+        let ran = match clone.map(|_| view.clone_info()) {
+            None => Ran::Executed(ops::execute(&mut view, &ctx, state, &request.op.ops)),
+            Some(None) => Ran::Executed(ExecuteResult::Pending),
+            Some(Some(Err(reason))) => Ran::BadClone(reason),
+            Some(Some(Ok(info))) => {
                 let clone = ObjectState { exists: true, info, snapset: state.snapset.clone() };
-                ops::execute(&mut view, &ctx, &clone, &request.op.ops)
-            }),
-        };
-        let object = view.object;
-        if let Some(error) = cache.take_failure() {
-            self.say_bad(object.hobj.clone(), &error.to_string(), out);
-        }
-        let result = match result {
-            Ok(result) => result,
-            Err(reason) => {
-                self.say_bad(object.hobj, &reason, out);
-                return self.reply_error(&request, Errno::EIO, out);
+                Ran::Executed(ops::execute(&mut view, &ctx, &clone, &request.op.ops))
             }
         };
-        match result {
-            ExecuteResult::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
-            ExecuteResult::Pending => self.park(slot, object, request, cache, out),
-            ExecuteResult::Done(outcome) => {
-                self.note_unsupported(&outcome, out);
-                self.note_notifies(&outcome);
-                match request.class.writes {
-                    true => self.finish_write(slot, &object, request, *outcome, out),
-                    false => self.finish_read(&request, *outcome, out),
-                }
-            }
-        }
+        Some((view.object, ran))
     }
 
     fn note_unsupported(&mut self, outcome: &OpOutcome, out: &mut Out<'_>) {
