@@ -3,15 +3,15 @@
 use buffer::Rope;
 use messages::Op;
 use messages::osd_op::{OpFlags, OsdFlags};
-use types::{Errno, IntervalSet, SplitMix64};
+use types::Errno;
 
 use crate::classify::classify;
 use crate::clone;
 use crate::run::{Runner, StepError};
 use crate::table::{refusal, spec};
 use crate::{
-    CleanRegions, ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome,
-    OpReturn, Record, ReplyExtents, StatsDelta,
+    ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome, OpReturn, Record,
+    StatsDelta,
 };
 
 /// Runs `ops` in order on `object`, seen through `view`.
@@ -29,31 +29,7 @@ pub fn execute(
     object: &ObjectState,
     ops: &[Op],
 ) -> ExecuteResult {
-    let shares = !object.snapset.clones.is_empty() || !ctx.snapc.snaps.is_empty();
-    let mut run = Runner {
-        view,
-        ctx,
-        stored: object.exists,
-        was_visible: object.is_visible(),
-        was_watched: !object.info.watchers.is_empty(),
-        state: object.clone(),
-        mutations: Vec::with_capacity(ops.len() + 1),
-        effects: Vec::new(),
-        clean: CleanRegions::default(),
-        modified: shares.then(IntervalSet::new),
-        delta: StatsDelta::default(),
-        user_modify: false,
-        record: Record::Versioned,
-        copied_version: None,
-        read_bytes: 0,
-        interrupted: None,
-        steps: 0,
-        random: SplitMix64::new(ctx.seed),
-        extents: ReplyExtents::default(),
-        place: 0,
-        op_flags: 0,
-        data: Rope::new(),
-    };
+    let mut run = Runner::new(view, ctx, object, ops.len());
     let mut returns = vec![OpReturn::default(); ops.len()];
     let (mut result, mut pending, mut unsupported) = (0, false, None);
     if let Some((errno, record)) = check_context(ctx, object, ops) {

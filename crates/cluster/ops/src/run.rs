@@ -98,6 +98,42 @@ pub(crate) struct Runner<'a> {
     pub data: Rope,
 }
 
+impl<'a> Runner<'a> {
+    /// Before the first of so many operations.
+    pub fn new(
+        view: &'a mut dyn ObjectView,
+        ctx: &'a OpContext<'a>,
+        object: &ObjectState,
+        ops: usize,
+    ) -> Self {
+        let shares = !object.snapset.clones.is_empty() || !ctx.snapc.snaps.is_empty();
+        Self {
+            view,
+            ctx,
+            stored: object.exists,
+            was_visible: object.is_visible(),
+            was_watched: !object.info.watchers.is_empty(),
+            state: object.clone(),
+            mutations: Vec::with_capacity(ops + 1),
+            effects: Vec::new(),
+            clean: CleanRegions::default(),
+            modified: shares.then(IntervalSet::new),
+            delta: StatsDelta::default(),
+            user_modify: false,
+            record: Record::Versioned,
+            copied_version: None,
+            read_bytes: 0,
+            interrupted: None,
+            steps: 0,
+            random: SplitMix64::new(ctx.seed),
+            extents: ReplyExtents::default(),
+            place: 0,
+            op_flags: 0,
+            data: Rope::new(),
+        }
+    }
+}
+
 impl Runner<'_> {
     /// Something of the stored object; ENOENT where there was none.
     pub fn fetch(&mut self, need: Need) -> Result<Fetched, StepError> {
