@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use auth::{Access, SessionId};
 use encoding::{Decode, Encode};
-use maps::{MapFlags, OsdState, PoolFlags};
-use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
+use maps::{MapFlags, Osd, OsdState, PoolFlags};
+use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown, OsdSuperblock};
 use options::opt;
-use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime, broken};
+use types::{EntityAddrVec, EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::{Claim, Mon};
@@ -19,6 +19,10 @@ const METADATA: &str = "osd_metadata";
 const POOL_CREATED: &str = "pool_created";
 /// Pairs in an OSD's metadata that are kept.
 const METADATA_MAX: usize = 256;
+
+fn refuse_boot(osd: i32, why: &str, out: &mut Vec<MonEffect>) {
+    out.push(MonEffect::Log(format!("boot of osd.{osd} refused: {why}")));
+}
 
 impl Mon {
     /// Messages that only OSDs send; whatever else comes is logged once a kind.
@@ -72,36 +76,16 @@ impl Mon {
         let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else {
             return self.fail(broken!("{session} ended while a message of it was handled"));
         };
-        let refuse = |why: &str, out: &mut Vec<MonEffect>| {
-            out.push(MonEffect::Log(format!("boot of osd.{osd} refused: {why}")));
+        let entry = match self.bootable(osd, &addrs, &m.superblock, out) {
+            Ok(entry) => entry.clone(),
+            Err(why) => return refuse_boot(osd, &why, out),
         };
-        if m.superblock.cluster_fsid != self.config.fsid {
-            return refuse("its store belongs to another cluster", out);
-        }
-        let (has, newest) = (m.superblock.newest_map, self.osdmap.epoch);
-        if has > newest {
-            // Maps that were made from now on would have the numbers of others that it has.
-            out.push(MonEffect::Behind { osd: OsdId(osd), has, newest });
-            return refuse(&format!("it has map {has}, and the newest here is {newest}"), out);
-        }
-        if addrs.0.iter().all(|addr| addr.socket.is_none()) {
-            return refuse("its session shows no address", out);
-        }
-        let Some(entry) = self.osdmap.osd(OsdId(osd)).filter(|entry| entry.exists()).cloned() else {
-            return refuse("there is no such OSD", out);
-        };
-        if entry.state & OsdState::DESTROYED != 0 {
-            return refuse("it is destroyed", out);
-        }
-        if !entry.uuid.is_zero() && entry.uuid != m.superblock.osd_fsid {
-            return refuse("its store is not that OSD's", out);
-        }
         if entry.is_up() && entry.client_addrs == addrs && entry.cluster_addrs == m.cluster_addrs {
             // The answer got lost: the map is the answer.
             return self.send_osdmaps(session, u64::from(m.superblock.current_epoch.0) + 1, out);
         }
         if self.osdmap.has_flags(MapFlags::NOUP) || osdmap::is_held(&self.osdmap, osd, OsdState::NOUP) {
-            return refuse("the noup flag is set", out);
+            return refuse_boot(osd, "the noup flag is set", out);
         }
         if !self.claim(Claim::Osd(osd)) {
             return self.wait(session, Message::OsdBoot(m), out);
@@ -111,6 +95,49 @@ impl Mon {
             self.mark_down(now, osd);
             return self.wait(session, Message::OsdBoot(m), out);
         }
+        self.bring_up(now, session, osd, &entry, addrs, *m);
+    }
+
+    /// The map's entry of an OSD, or why that OSD may not boot with its store.
+    fn bootable(
+        &self,
+        osd: i32,
+        addrs: &EntityAddrVec,
+        superblock: &OsdSuperblock,
+        out: &mut Vec<MonEffect>,
+    ) -> Result<&Osd, String> {
+        if superblock.cluster_fsid != self.config.fsid {
+            return Err("its store belongs to another cluster".into());
+        }
+        let (has, newest) = (superblock.newest_map, self.osdmap.epoch);
+        if has > newest {
+            // Maps that were made from now on would have the numbers of others that it has.
+            out.push(MonEffect::Behind { osd: OsdId(osd), has, newest });
+            return Err(format!("it has map {has}, and the newest here is {newest}"));
+        }
+        if addrs.0.iter().all(|addr| addr.socket.is_none()) {
+            return Err("its session shows no address".into());
+        }
+        let entry = self.osdmap.osd(OsdId(osd)).ok_or("there is no such OSD")?;
+        if entry.state & OsdState::DESTROYED != 0 {
+            return Err("it is destroyed".into());
+        }
+        match entry.uuid.is_zero() || entry.uuid == superblock.osd_fsid {
+            true => Ok(entry),
+            false => Err("its store is not that OSD's".into()),
+        }
+    }
+
+    /// Has the increment being gathered bring an OSD up. `entry` is what the map has of it so far.
+    fn bring_up(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        entry: &Osd,
+        addrs: EntityAddrVec,
+        m: OsdBoot,
+    ) {
         let (id, epoch) = (OsdId(osd), self.osdmap.epoch);
         let features = match m.osd_features {
             0 => self.features(session),

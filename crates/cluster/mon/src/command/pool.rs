@@ -208,34 +208,8 @@ impl Mon {
         check_name(name)?;
         let size = plan.size.filter(|s| *s > 0).unwrap_or(self.options.get(opt::OSD_POOL_DEFAULT_SIZE));
         check_size(size)?;
-        let default = self.options.get(opt::OSD_POOL_DEFAULT_PG_NUM);
-        let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default);
-        let pg_max = self.options.get(opt::MON_MAX_POOL_PG_NUM);
-        if pg_num == 0 || pg_num > pg_max {
-            return fail(Errno::ERANGE, format!("pg_num must be from 1 to {pg_max} (mon_max_pool_pg_num)"));
-        }
-        let pgp_num =
-            plan.pgp_num.filter(|n| *n > 0).or(Some(self.options.get(opt::OSD_POOL_DEFAULT_PGP_NUM)));
-        let pgp_num =
-            pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
-        if pgp_num > pg_num {
-            return fail(Errno::ERANGE, format!("pgp_num must not exceed pg_num, which is {pg_num}"));
-        }
-        let rule = match plan.rule {
-            Some(rule) => rule,
-            None => match u32::try_from(self.options.get(opt::OSD_POOL_DEFAULT_CRUSH_RULE)) {
-                Ok(rule) => rule,
-                Err(_) => crush_view::rules(&self.osdmap.crush)
-                    .find(|(_, rule)| rule.kind == crush::Rule::REPLICATED)
-                    .map(|(number, _)| number)
-                    .ok_or_else(|| {
-                        Failure::Errno(Errno::ENOENT, "there is no CRUSH rule for replicated pools".into())
-                    })?,
-            },
-        };
-        if self.osdmap.crush.rule(rule).is_none() {
-            return fail(Errno::ENOENT, format!("there is no CRUSH rule {rule}"));
-        }
+        let (pg_num, pgp_num) = self.pg_numbers_of(&plan)?;
+        let rule = self.rule_of(&plan)?;
         self.check_pgs_per_osd(None, pg_num as u32, size as u32, rule)?;
         self.claim_or_wait(Claim::Pools)?;
         let min_size = match self.options.get(opt::OSD_POOL_DEFAULT_MIN_SIZE) {
@@ -271,6 +245,40 @@ impl Mon {
         change.new_pool_names.insert(id, name.to_string());
         self.keep_pool_created(id, Some(epoch));
         Ok(())
+    }
+
+    /// A new pool's pg_num and pgp_num.
+    fn pg_numbers_of(&self, plan: &Plan) -> Result<(u64, u64), Failure> {
+        let default = self.options.get(opt::OSD_POOL_DEFAULT_PG_NUM);
+        let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default);
+        let pg_max = self.options.get(opt::MON_MAX_POOL_PG_NUM);
+        if pg_num == 0 || pg_num > pg_max {
+            return fail(Errno::ERANGE, format!("pg_num must be from 1 to {pg_max} (mon_max_pool_pg_num)"));
+        }
+        let pgp_num =
+            plan.pgp_num.filter(|n| *n > 0).or(Some(self.options.get(opt::OSD_POOL_DEFAULT_PGP_NUM)));
+        let pgp_num =
+            pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
+        match pgp_num > pg_num {
+            true => fail(Errno::ERANGE, format!("pgp_num must not exceed pg_num, which is {pg_num}")),
+            false => Ok((pg_num, pgp_num)),
+        }
+    }
+
+    /// A new pool's CRUSH rule: the one named, the options' one, or the first for replicated pools.
+    fn rule_of(&self, plan: &Plan) -> Result<u32, Failure> {
+        let default = || u32::try_from(self.options.get(opt::OSD_POOL_DEFAULT_CRUSH_RULE)).ok();
+        let of_replicated = || {
+            let mut rules = crush_view::rules(&self.osdmap.crush);
+            rules.find(|(_, rule)| rule.kind == crush::Rule::REPLICATED).map(|(number, _)| number)
+        };
+        let Some(rule) = plan.rule.or_else(default).or_else(of_replicated) else {
+            return fail(Errno::ENOENT, "there is no CRUSH rule for replicated pools");
+        };
+        match self.osdmap.crush.rule(rule) {
+            Some(_) => Ok(rule),
+            None => fail(Errno::ENOENT, format!("there is no CRUSH rule {rule}")),
+        }
     }
 }
 
