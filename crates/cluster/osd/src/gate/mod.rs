@@ -312,20 +312,12 @@ impl Gate {
             ToGate::Unblock { session, pgid, epoch } => self.unblock(session, pgid, epoch, out),
             ToGate::Watching { session: id, place, watching } => match self.sessions.get_mut(id) {
                 Some(session) => session.set_watching(place, watching),
-                // It ended before this came: the PG does not know yet.
-                None if watching => {
-                    let (shard, pgs) = (place.shard, vec![place.slot]);
-                    out.send_shard(shard, ToShard::SessionReset { session: id, pgs });
-                }
+                None if watching => say_ended(id, place, out),
                 None => {}
             },
             ToGate::SentBack { session: id, place } => match self.sessions.get_mut(id) {
                 Some(session) => session.note_sent_back(place),
-                // It ended before this came: the shard does not know yet.
-                None => {
-                    let (shard, pgs) = (place.shard, vec![place.slot]);
-                    out.send_shard(shard, ToShard::SessionReset { session: id, pgs });
-                }
+                None => say_ended(id, place, out),
             },
             ToGate::Send { session, message } => {
                 if self.sessions.get_mut(session).is_some() {
@@ -452,6 +444,11 @@ impl Routes {
         let is_ours = || matches!(role(&map.map, self.whoami, pgid), Role::Primary);
         !self.pgs.contains_key(pgid) && self.comes_of_failed(pgid) && is_ours()
     }
+}
+
+/// A PG or its shard spoke of a session that had ended before: it does not know that yet.
+fn say_ended(session: SessionId, place: PgPlace, out: &mut Out) {
+    out.send_shard(place.shard, ToShard::SessionReset { session, pgs: vec![place.slot] });
 }
 
 /// A backoff is over, if it is: from here on its PG gets what the session sends.
