@@ -223,18 +223,7 @@ impl Cluster {
             reports,
             osds: states.clone(),
         });
-        let messenger = MessengerConfig {
-            core: 0,
-            connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,
-            unfinished_bytes_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
-            ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
-            initial_backoff: Duration::from_secs_f64(values.get(opt::MS_INITIAL_BACKOFF)),
-            max_backoff: Duration::from_secs_f64(values.get(opt::MS_MAX_BACKOFF)),
-            peer_bytes_max: values.get(opt::MS_PEER_UNACKED_BYTES_MAX) as usize,
-            check_in_memory: cfg!(debug_assertions),
-            cookie_seed: u64::from_le_bytes(plan::random::<8>()?),
-            usage: Arc::default(),
-        };
+        let messenger = messenger_config(&values)?;
         if description.starts == 0 {
             dir.clear();
             dir.write_description(description)?;
@@ -488,6 +477,21 @@ fn spawn(
 }
 
 /// The options in force. Logs those that have nothing to tune.
+fn messenger_config(values: &Values) -> Result<MessengerConfig, HostError> {
+    Ok(MessengerConfig {
+        core: 0,
+        connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,
+        unfinished_bytes_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
+        ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
+        initial_backoff: Duration::from_secs_f64(values.get(opt::MS_INITIAL_BACKOFF)),
+        max_backoff: Duration::from_secs_f64(values.get(opt::MS_MAX_BACKOFF)),
+        peer_bytes_max: values.get(opt::MS_PEER_UNACKED_BYTES_MAX) as usize,
+        check_in_memory: cfg!(debug_assertions),
+        cookie_seed: u64::from_le_bytes(plan::random::<8>()?),
+        usage: Arc::default(),
+    })
+}
+
 fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     let mut values = Values::new();
     for (name, value) in settings {
