@@ -174,6 +174,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
         };
         self.purge.cursor = cursor;
+        self.on_purge_stopped(stop, number);
+    }
+
+    /// A step of the removal of `number` got no further: what it waits for, or that it goes on with another number, or that
+    /// it ends for now.
+    fn on_purge_stopped(&mut self, stop: Stop, number: Option<u64>) {
         self.purge.waits = match stop {
             Stop::Pages(pages) => Waits::Device(self.read_pages_for(pages, Waiter::Purge)),
             Stop::NextRecord => return,
