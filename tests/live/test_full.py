@@ -342,6 +342,16 @@ def test_a_full_btrfs_ends_the_process_with_its_reason_and_no_loss(t):
     process_on_a_full_disk(t, small_btrfs(t, "below", 320 << 20), refusal)
 
 
+def test_what_is_written_over_is_written_in_place_on_a_btrfs(t):
+    below = small_btrfs(t, "below", 320 << 20)
+    for store, files in ("block", ["block"]), ("simple", ["block", "meta.redb"]):
+        cluster = t.cluster("--store", store, "--osds", "1", "--osd-size", "64MiB", directory=os.path.join(below, store))
+        for name in ["mon/state.redb", "end"] + [f"osd.0/{file}" for file in files]:
+            listed = subprocess.run(["lsattr", os.path.join(cluster.dir, name)], check=True, capture_output=True, text=True).stdout
+            expect("C" in listed.split()[0], f"{store}, {name}: {listed}")
+        cluster.stop()
+
+
 def test_no_write_of_a_store_finds_a_btrfs_full(t):
     """What it has allocated is written in place, and not copied."""
     below = small_btrfs(t, "below", 320 << 20)

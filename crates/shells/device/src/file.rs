@@ -15,7 +15,7 @@ use types::Errno;
 
 use crate::power::Survivors;
 use crate::queue::{discard, write_pieces};
-use crate::{ModelledRange, Power};
+use crate::{ModelledRange, Power, write_in_place};
 
 /// What a device is for. Says which flush a test build leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,12 +78,15 @@ struct Inner {
 const LEAK_INTERVAL_MAX: Duration = Duration::from_millis(4);
 
 impl Device {
-    /// Opens a file, made if `create` and missing.
+    /// Opens a file, made if `create` and missing: one that is written in place ([`write_in_place`]).
     ///
     /// # Errors
     /// The system's.
     pub fn open(path: &Path, create: bool, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
+        if create && file.metadata()?.len() == 0 {
+            write_in_place(&file);
+        }
         Self::over(file, role, options)
     }
 
