@@ -1,49 +1,22 @@
 //! What a store lies on, by its names: for the errors of its devices.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use store::{Completion, FailedAt, StoreError};
-
-/// A block device or a file.
-#[derive(Clone, Debug)]
-struct OneDevice {
-    path: PathBuf,
-    is_file: bool,
-}
-
-impl OneDevice {
-    fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), is_file: std::fs::metadata(path).is_ok_and(|found| found.is_file()) }
-    }
-
-    /// How it failed, and what to do.
-    fn failed(&self, errno: types::Errno, byte: Option<u64>) -> String {
-        let words = io::Error::from_raw_os_error(errno.0);
-        let at = byte.map_or_else(String::new, |byte| format!(" at byte {byte}"));
-        let is_full = [Errno::NOSPC, Errno::DQUOT].iter().any(|full| full.raw_os_error() == errno.0);
-        let todo = match is_full {
-            true if self.is_file => "make room on its file system",
-            true => "give what lies below the device more space",
-            false => "the system's log (`dmesg`) may say why; mend the device, or have it replaced",
-        };
-        format!("{} failed{at}: {words}: {todo}", self.path.display())
-    }
-}
+use device::NamedDevice;
+use store::{Completion, FailedAt, ReadOutcome, StoreError};
 
 /// What an open store lies on.
 #[derive(Clone, Debug)]
 pub struct Devices {
-    data: OneDevice,
+    data: NamedDevice,
     /// `None`: the log lies beside the data.
-    log: Option<OneDevice>,
+    log: Option<NamedDevice>,
 }
 
 impl Devices {
     pub fn at(data: &Path, log: Option<&Path>) -> Arc<Self> {
-        Arc::new(Self { data: OneDevice::at(data), log: log.map(OneDevice::at) })
+        Arc::new(Self { data: NamedDevice::at(data), log: log.map(NamedDevice::at) })
     }
 
     /// Has the error of a completion say which device or file failed, if one did.
@@ -52,14 +25,22 @@ impl Devices {
             Completion::Refused { error, .. }
             | Completion::Read { result: Err(error), .. }
             | Completion::Rehomed { result: Err(error), .. } => self.name(error),
+            // What of a list can't be read has a reason of its own.
+            Completion::Read { result: Ok(ReadOutcome::Objects(page)), .. } => {
+                page.gaps.iter_mut().for_each(|gap| self.name(&mut gap.why));
+            }
             Completion::Committed { .. }
             | Completion::Read { result: Ok(_), .. }
             | Completion::Rehomed { result: Ok(_), .. } => {}
         }
     }
 
-    fn name(&self, error: &mut StoreError) {
-        if let StoreError::Io { errno, at: Some(at), .. } = error {
+    /// The same of an error alone.
+    pub fn name(&self, error: &mut StoreError) {
+        let (StoreError::Io { errno, at, .. } | StoreError::Unreadable { errno, at, .. }) = error else {
+            return;
+        };
+        if let Some(at) = at {
             let FailedAt { is_log, byte, said } = &mut **at;
             let device = self.log.as_ref().filter(|_| *is_log).unwrap_or(&self.data);
             said.get_or_insert_with(|| device.failed(*errno, *byte));
@@ -91,6 +72,14 @@ mod tests {
                 "write of the log: {} failed at byte 8192: No space left on device (os error 28): make room on its file system",
                 data.display()
             )
+        );
+        let at = Some(Box::new(FailedAt { is_log: false, byte: Some(4096), said: None }));
+        let mut unreadable = StoreError::Unreadable { what: "read of data", errno: types::Errno::EIO, at };
+        beside.name(&mut unreadable);
+        let (data, words) = (data.display(), unreadable.to_string());
+        assert!(
+            words.starts_with(&format!("read of data: {data} failed at byte 4096: Input/output")),
+            "{words}"
         );
         let of_log = said(&apart, true, types::Errno::EIO, None);
         assert!(

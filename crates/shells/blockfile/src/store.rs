@@ -152,8 +152,10 @@ impl ObjectStore for BlockFileShard {
 
     fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
         let mut result = self.store.peek(request);
-        if let Some(Ok(outcome)) = &mut result {
-            limited(&mut self.room, self.now, outcome);
+        match &mut result {
+            Some(Ok(outcome)) => limited(&mut self.room, self.now, outcome),
+            Some(Err(error)) => self.devices.name(error),
+            None => {}
         }
         result
     }

@@ -15,7 +15,7 @@ use types::Errno;
 
 use crate::power::Survivors;
 use crate::queue::{discard, write_pieces};
-use crate::{ModelledRange, Power, write_in_place};
+use crate::{ModelledRange, NamedDevice, Power, write_in_place};
 
 /// What a device is for. Says which flush a test build leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +69,7 @@ pub struct Device {
 
 struct Inner {
     file: File,
+    name: NamedDevice,
     role: DeviceRole,
     cache: Option<Mutex<VolatileCache>>,
     power: Option<Arc<Power>>,
@@ -87,7 +88,7 @@ impl Device {
         if create && file.metadata()?.len() == 0 {
             write_in_place(&file);
         }
-        Self::over(file, role, options)
+        Self::over(file, path, role, options)
     }
 
     /// Opens a file that is only read: every write fails.
@@ -95,13 +96,14 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn open_to_read(path: &Path, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
-        Self::over(File::open(path)?, role, options)
+        Self::over(File::open(path)?, path, role, options)
     }
 
-    fn over(file: File, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
+    fn over(file: File, path: &Path, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
         let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(role as u64));
         let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
-        let device = Self { inner: Arc::new(Inner { file, role, cache, power: options.power }), range: None };
+        let inner = Inner { file, name: NamedDevice::at(path), role, cache, power: options.power };
+        let device = Self { inner: Arc::new(inner), range: None };
         if options.volatile_cache && seed.is_some() {
             let weak = Arc::downgrade(&device.inner);
             std::thread::Builder::new().name("bdev-leak".into()).spawn(move || leak_until_closed(&weak))?;
@@ -115,6 +117,11 @@ impl Device {
     #[must_use]
     pub fn on(self, range: ModelledRange) -> Self {
         Self { range: Some(range), ..self }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &NamedDevice {
+        &self.inner.name
     }
 
     /// Bytes.

@@ -9,7 +9,7 @@ use crate::alloc::Run;
 use crate::object::{Context, Found};
 use crate::records::{BLOCK, Block, CHUNK_BLOCKS, Chunk, decode_chunk, encode_chunk};
 use crate::tables::{Attempt, Failure, Table, damaged};
-use crate::worker::io_error;
+use crate::worker::{io_error, read_error};
 use store::keys::{self, Key};
 
 /// Whether a change may use the reserve.
@@ -56,7 +56,7 @@ impl Context<'_, '_> {
             self.image.drop_cached(offset, len);
         }
         let read = self.image.read_at(offset, piece.as_mut_slice());
-        read.map_err(|e| io_error("read of the image", &e))?;
+        read.map_err(|e| read_error(self.image, offset, &e))?;
         if cache != PageCache::Keep {
             self.image.drop_cached(offset, len);
         }
@@ -245,7 +245,7 @@ impl Context<'_, '_> {
             let from = blocks.len() * BLOCK as usize;
             let part = data.slice(from..from + (run.len * BLOCK) as usize);
             let written = self.image.write_rope_at(run.start * BLOCK, &part);
-            written.map_err(|e| self.write_failure(count, &e))?;
+            written.map_err(|e| self.write_failure(count, run.start * BLOCK, &e))?;
             for at in 0..run.len {
                 let block = || part.slice((at * BLOCK) as usize..((at + 1) * BLOCK) as usize);
                 let given = checksums.and_then(|all| all.get(blocks.len())).copied();
@@ -269,12 +269,12 @@ impl Context<'_, '_> {
 
     /// A full file system refuses the transaction. After any other failed write the image can't be relied upon, and the
     /// store stops.
-    fn write_failure(&self, blocks: u64, error: &std::io::Error) -> Failure {
+    fn write_failure(&self, blocks: u64, byte: u64, error: &std::io::Error) -> Failure {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Failure::Refused(StoreError::NoSpace { needed: blocks * BLOCK, available: 0 })
             }
-            _ => Failure::Fatal(io_error("write to the image", error)),
+            _ => Failure::Fatal(io_error("write to the image", self.image, Some(byte), error)),
         }
     }
 

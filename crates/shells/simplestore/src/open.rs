@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use device::{
-    Device, DeviceOptions, DeviceRole, DirLock, FileLock, LockError, Modelled, ModelledRange, RedbBackend,
-    RedbInMemory, catch_redb,
+    Device, DeviceOptions, DeviceRole, DirLock, FileLock, LockError, Modelled, ModelledRange, NamedDevice,
+    RedbBackend, RedbInMemory, catch_redb,
 };
 use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageBackend};
@@ -171,7 +171,8 @@ fn open_for(dir: &Path, options: &Options, writes: bool) -> Result<SimpleStore, 
         return Err(damaged(format!("{IMAGE_FILE} is shorter than {} bytes", blocks * BLOCK)));
     }
     let space = Space::new(alloc, options.file_system_stores);
-    let worker = Worker::new(db, image, space, counters, writes);
+    let metadata = NamedDevice::at(&dir.join(METADATA_FILE));
+    let worker = Worker::new((db, metadata), image, space, counters, writes);
     SimpleStore::start(worker, label, (lock, files)).map_err(|e| io_error(dir, e))
 }
 

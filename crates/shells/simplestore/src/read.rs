@@ -205,7 +205,7 @@ impl Context<'_, '_> {
 
     fn room(&self) -> Attempt<Room> {
         let (data, metadata) = (self.space.data_bytes(), self.tables.metadata_bytes());
-        let below = self.image.fs_space().map_err(|e| io_error("size of the image", &e))?;
+        let below = self.image.fs_space().map_err(|e| io_error("size of the image", self.image, None, &e))?;
         Ok(Room {
             left: self.space.bytes_total().saturating_sub(data + metadata + self.space.reserve_bytes()),
             spare: below.given.saturating_sub(data),

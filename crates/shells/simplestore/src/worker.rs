@@ -10,10 +10,12 @@
 //! A crash before 3 is complete leaves the state before the group; what lies in blocks that were free is never read.
 
 use crossbeam_channel::{Receiver, Sender};
-use device::{Device, catch_redb};
+use device::{Device, NamedDevice, catch_redb};
 use encoding::Encode;
 use redb::{Database, ReadableDatabase, WriteTransaction};
-use store::{CollectionId, Completion, ReadRequest, Rehoming, StoreError, StoreShard, Token, Transaction};
+use store::{
+    CollectionId, Completion, FailedAt, ReadRequest, Rehoming, StoreError, StoreShard, Token, Transaction,
+};
 use types::Errno;
 
 use crate::apply::{Applied, Closed};
@@ -71,6 +73,8 @@ const GROUP_BYTES_MAX: u64 = 32 << 20;
 
 pub struct Worker {
     db: Database,
+    /// The file that the database lies in.
+    metadata: NamedDevice,
     image: Device,
     space: Space,
     counters: Counters,
@@ -81,8 +85,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(db: Database, image: Device, space: Space, counters: Counters, writes: bool) -> Self {
-        Self { db, image, space, counters, closed: Closed::new(), writes, stopped: false }
+    pub fn new(
+        (db, metadata): (Database, NamedDevice),
+        image: Device,
+        space: Space,
+        counters: Counters,
+        writes: bool,
+    ) -> Self {
+        Self { db, metadata, image, space, counters, closed: Closed::new(), writes, stopped: false }
     }
 
     /// Works until the handle is gone and its requests are done.
@@ -116,7 +126,8 @@ impl Worker {
                     requests = &requests[group.requests..];
                     done.extend(group.completions);
                 }
-                Err(error) => {
+                Err(mut error) => {
+                    name_metadata(&mut error, &self.metadata);
                     let store = std::thread::current().name().unwrap_or_default().to_owned();
                     tracing::error!(%error, "{store} stopped, and answers nothing until it is opened again");
                     self.stopped = true;
@@ -147,7 +158,7 @@ impl Worker {
             return Ok(group);
         }
         if group.data_written {
-            self.image.flush().map_err(|e| io_error("flush of the image", &e))?;
+            self.image.flush().map_err(|e| io_error("flush of the image", &self.image, None, &e))?;
         }
         write_counters(&begun, group.counters).map_err(|e| database_error("metadata", e))?;
         begun.commit().map_err(|e| database_error("commit of metadata", e))?;
@@ -228,7 +239,53 @@ fn write_counters(txn: &WriteTransaction, counters: Counters) -> Result<(), redb
     Ok(())
 }
 
-/// The system's error in the contract's words.
-pub fn io_error(what: &'static str, error: &std::io::Error) -> StoreError {
-    StoreError::Io { what, errno: error.raw_os_error().map_or(Errno::EIO, Errno), at: None }
+/// An error of the image in the contract's words.
+pub fn io_error(what: &'static str, image: &Device, byte: Option<u64>, error: &std::io::Error) -> StoreError {
+    let errno = error.raw_os_error().map_or(Errno::EIO, Errno);
+    StoreError::Io { what, errno, at: Some(failed_at(image.name(), byte, errno)) }
+}
+
+/// The same of a read: a sector that can't be read says nothing of the others.
+pub fn read_error(image: &Device, byte: u64, error: &std::io::Error) -> StoreError {
+    let what = "read of the image";
+    match error.raw_os_error().map(Errno) {
+        // Linux gives ENODATA for a bad sector and EILSEQ for a bad checksum, and EIO for these where a driver does not say more.
+        Some(errno @ (Errno::EIO | Errno::ENODATA | Errno::EILSEQ)) => {
+            let at = Some(failed_at(image.name(), Some(byte), errno));
+            StoreError::Unreadable { what, errno, at }
+        }
+        _ => io_error(what, image, Some(byte), error),
+    }
+}
+
+fn failed_at(of: &NamedDevice, byte: Option<u64>, errno: Errno) -> Box<FailedAt> {
+    Box::new(FailedAt { is_log: false, byte, said: Some(of.failed(errno, byte)) })
+}
+
+/// Names the file in an error of the metadata: those of the image have its name.
+fn name_metadata(error: &mut StoreError, metadata: &NamedDevice) {
+    if let StoreError::Io { errno, at: at @ None, .. } = error {
+        *at = Some(failed_at(metadata, None, *errno));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use device::{DeviceOptions, DeviceRole};
+
+    use super::*;
+
+    #[test]
+    fn a_sector_that_can_not_be_read_is_no_failure_of_the_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("block");
+        let image = Device::open(&path, true, DeviceRole::Image, DeviceOptions::default()).unwrap();
+        let error = |errno| read_error(&image, 8192, &std::io::Error::from_raw_os_error(errno));
+        let (bad, gone) = (error(Errno::EIO.0), error(Errno::ENOMEM.0));
+        assert!(bad.is_damage() && matches!(gone, StoreError::Io { .. }) && !gone.is_local(), "{bad} {gone}");
+        for error in [bad, gone] {
+            let words = format!("read of the image: {} failed at byte 8192: ", path.display());
+            assert!(error.to_string().starts_with(&words), "{error}");
+        }
+    }
 }

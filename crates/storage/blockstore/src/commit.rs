@@ -501,7 +501,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     fn stop(&mut self, under_way: Vec<Completion>, error: StoreError) {
         // What stops the store is never what concerns one request alone.
         let error = match error {
-            StoreError::Unreadable { what, errno } => StoreError::Io { what, errno, at: None },
+            StoreError::Unreadable { what, errno, at } => StoreError::Io { what, errno, at },
             other => other,
         };
         self.stopped = true;

@@ -132,14 +132,17 @@ pub enum Purpose {
 
 /// A device's error as the store's.
 pub fn io_error(what: &'static str, error: &DeviceError) -> StoreError {
-    let at = match error {
+    StoreError::Io { what, errno: error.errno(), at: failed_at(error) }
+}
+
+fn failed_at(error: &DeviceError) -> Option<Box<FailedAt>> {
+    let (device, byte) = match error {
         // A flush is of no byte.
-        DeviceError::Io { device, offset, .. } => Some((*device, Some(*offset).filter(|offset| *offset > 0))),
-        DeviceError::Poisoned { device } | DeviceError::Closed { device } => Some((*device, None)),
-        _ => None,
+        DeviceError::Io { device, offset, .. } => (*device, Some(*offset).filter(|offset| *offset > 0)),
+        DeviceError::Poisoned { device } | DeviceError::Closed { device } => (*device, None),
+        _ => return None,
     };
-    let failed = |(device, byte)| Box::new(FailedAt { is_log: device == DeviceId::Wal, byte, said: None });
-    StoreError::Io { what, errno: error.errno(), at: at.map(failed) }
+    Some(Box::new(FailedAt { is_log: device == DeviceId::Wal, byte, said: None }))
 }
 
 /// A device's error of a read as the store's: a sector that can't be read says nothing of the others, unlike a device that is gone.
@@ -147,7 +150,7 @@ pub fn read_error(what: &'static str, error: &DeviceError) -> StoreError {
     match error {
         // Linux gives ENODATA for a bad sector and EILSEQ for a bad checksum, and EIO for these where a driver does not say more.
         DeviceError::Io { errno: errno @ (Errno::EIO | Errno::ENODATA | Errno::EILSEQ), .. } => {
-            StoreError::Unreadable { what, errno: *errno }
+            StoreError::Unreadable { what, errno: *errno, at: failed_at(error) }
         }
         other => io_error(what, other),
     }

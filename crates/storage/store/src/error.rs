@@ -127,12 +127,14 @@ pub enum StoreError {
     },
     /// The device can't read these bytes: one of its sectors is bad, for all that is known. A transaction that needs them is refused
     /// as one that makes no sense is, and the store goes on.
-    #[error("{what}: {errno}")]
+    #[error("{}", io_text(what, *errno, at.as_deref()))]
     Unreadable {
         /// What was attempted.
         what: &'static str,
         /// The system's error.
         errno: Errno,
+        /// Where, as far as the store knows it.
+        at: Option<Box<FailedAt>>,
     },
     /// Stored bytes don't match their checksum; they are never returned.
     #[error("bad checksum in object {object} of {collection} at byte {offset}")]

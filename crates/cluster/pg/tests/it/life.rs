@@ -171,7 +171,11 @@ fn a_removal_goes_on_behind_gaps_and_keeps_the_pg_for_what_may_be_in_them() {
 #[test]
 fn a_removal_leaves_each_object_that_can_not_be_removed_and_no_other() {
     leaves_each_object_that_can_not_be_removed(&StoreError::Damaged("a page".into()));
-    leaves_each_object_that_can_not_be_removed(&StoreError::Unreadable { what: "a page", errno: Errno::EIO });
+    leaves_each_object_that_can_not_be_removed(&StoreError::Unreadable {
+        what: "a page",
+        errno: Errno::EIO,
+        at: None,
+    });
 }
 
 fn leaves_each_object_that_can_not_be_removed(why: &StoreError) {

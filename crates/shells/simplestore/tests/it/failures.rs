@@ -235,6 +235,9 @@ fn a_store_whose_device_fails_stops_and_keeps_what_it_acknowledged() {
     power.cut_after(0, None);
     let lost = h.apply(transaction(|t| t.touch(META, &object("b"))));
     assert!(matches!(lost, Err(StoreError::Io { errno: Errno::EIO, .. })), "{lost:?}");
+    let (said, file) = (lost.unwrap_err().to_string(), dir.path().join("meta.redb"));
+    assert!(said.contains(&format!("{} failed: Input/output error", file.display())), "{said}");
+    assert!(said.contains("`dmesg`"), "{said}");
     assert_eq!(h.apply(transaction(|t| t.touch(META, &object("c")))), Err(StoreError::Stopped));
     assert_eq!(h.try_data(META, &object("a")), Err(StoreError::Stopped));
     drop(h);
@@ -242,6 +245,25 @@ fn a_store_whose_device_fails_stops_and_keeps_what_it_acknowledged() {
     assert_eq!(h.try_data(META, &object("a")), Ok(vec![3; 9000]));
     assert_eq!(h.try_list(META, store::AttrChoice::None), Ok(vec![object("a")]));
     h.commit(|t| t.touch(META, &object("b")));
+}
+
+#[test]
+fn an_error_of_the_image_names_it_with_the_byte_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &label(10 << 20), &Options::default()).unwrap();
+    let (options, power) = switchable();
+    let mut h = harness(dir.path(), &options);
+    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, vec![3; 9000].into()));
+    let image = dir.path().join("block");
+    power.fail_writes();
+    let lost = h.apply(transaction(|t| t.write(META, &object("c"), 0, vec![5; 9000].into())));
+    let Err(error @ StoreError::Io { .. }) = lost else { panic!("{lost:?}") };
+    let said = error.to_string();
+    let words = format!("write to the image: {} failed at byte ", image.display());
+    assert!(
+        said.starts_with(&words) && said.contains("Input/output error") && said.contains("`dmesg`"),
+        "{said}"
+    );
 }
 
 #[test]
