@@ -364,6 +364,25 @@ def test_less_memory_for_osds_is_given_back_at_once(t):
     until(lambda: resident() < before * 2 // 3, lambda: f"{before} MiB before, {resident()} now", 20)
 
 
+def test_what_a_store_has_in_memory_stands_in_its_pools(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB")
+    client.rados("-p", POOL, "bench", "10", "write", "-b", "65536", "-t", "16", "--max-objects", "500", "--no-cleanup")
+    for _ in range(2):
+        client.rados("-p", POOL, "bench", "10", "seq", "-t", "16")
+    told = client.ceph("tell", "osd.0", "dump_mempools").json()
+    path = os.path.join(cluster.dir, "osd.0.asok")
+    by_socket = client.run("ceph", "daemon", path, "dump_mempools").json()
+    for mempool in told["mempool"], by_socket["mempool"]:
+        pools = mempool["by_pool"]
+        for name, items, size in (("alloc", 1, 1024), ("cache_data", 100, 100 << 16), ("cache_onode", 500, 500 * 100),
+                                  ("cache_meta", 5, 5 << 12)):
+            pool = pools[f"bluestore_{name}"]
+            expect(pool["items"] >= items and pool["bytes"] >= size, f"{name}: {pool}")
+        expect({"bluestore_txc", "bluestore_cache_other", "bluestore_writing_deferred"} <= pools.keys(), pools)
+        for what in "items", "bytes":
+            equal(mempool["total"][what], sum(pool[what] for pool in pools.values()), what)
+
+
 def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     device = loop_device(t, "disk", 256 << 20)
     cluster = t.cluster(start=False)

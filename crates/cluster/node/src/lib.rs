@@ -14,7 +14,7 @@ use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores, Touched};
-use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
+use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard};
 use types::{EntityAddrVec, Epoch, Errno, OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
@@ -107,6 +107,10 @@ impl Handles {
 impl Stores for Handles {
     fn peek(&mut self, shard: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
         self.get(shard)?.peek(request)
+    }
+
+    fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory {
+        self.get(shard).map(|store| ObjectStore::memory_pools(store)).unwrap_or_default()
     }
 }
 

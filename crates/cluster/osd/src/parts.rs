@@ -14,7 +14,9 @@ use ops::CopySource;
 use pg::{BackoffRange, ClientOp, CopyResult, Origin, ScrubOrder};
 use serde_json::Value;
 use smallvec::SmallVec;
-use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
+use store::{
+    Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreMemory, StoreShard, Token, Transaction,
+};
 use telemetry::Average;
 use types::{EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, SpgId, UTime};
 
@@ -103,12 +105,19 @@ impl Placement {
 pub trait Stores {
     /// See [`store::ObjectStore::peek`].
     fn peek(&mut self, shard: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
+
+    /// See [`store::ObjectStore::memory_pools`].
+    fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory;
 }
 
 /// One store: that of every shard asked for.
 impl<P: Peek + ?Sized> Stores for P {
     fn peek(&mut self, _: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
         self.peek_at(request)
+    }
+
+    fn memory_pools(&mut self, _: StoreShard) -> StoreMemory {
+        self.pools_of_memory()
     }
 }
 
@@ -377,6 +386,8 @@ pub(crate) enum ReportKind {
     /// The latest ones that took long.
     LongestSlow,
     Counters,
+    /// What is in memory.
+    Memory,
     Histograms,
     Watches,
     /// The counters and histograms, which begin at zero again.
@@ -394,6 +405,7 @@ pub(crate) struct PartReport {
     /// Object contexts and log entries in memory.
     pub object_contexts: u64,
     pub log_entries: u64,
+    pub store_memory: StoreMemory,
     /// The watches of objects, as Ceph's `dump_watchers` shows each.
     pub watches: Vec<Value>,
 }
@@ -533,6 +545,11 @@ impl<'a> Out<'a> {
             true => Memory { stores: None, shard },
             false => Memory { stores: Some(self.stores), shard },
         }
+    }
+
+    /// What a shard's store has in memory.
+    pub(crate) fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory {
+        self.stores.memory_pools(shard)
     }
 
     pub(crate) fn send(&mut self, to: To) {

@@ -9,7 +9,7 @@ use blockstore::{BlockStore, Sealing};
 use device::{DirLock, RingEvent};
 use store::{
     CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError,
-    StoreShard, Token, Transaction, Tuning, Waker,
+    StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{PoolId, UTime};
 
@@ -208,6 +208,10 @@ impl ObjectStore for BlockFileShard {
 
     fn set_memory(&mut self, bytes: u64) {
         self.store.limit_memory(bytes);
+    }
+
+    fn memory_pools(&self) -> StoreMemory {
+        self.store.memory_pools()
     }
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {

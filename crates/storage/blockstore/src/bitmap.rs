@@ -430,7 +430,6 @@ impl Bitmap {
     }
 
     /// Regions that have words, and bytes of memory of all.
-    #[cfg(test)]
     pub fn memory(&self) -> (u64, u64) {
         let groups = self.groups.iter().filter_map(|group| match group {
             Group::Mixed(_, regions) => Some(regions),

@@ -163,6 +163,11 @@ impl DataCache {
         self.runs.bytes()
     }
 
+    /// How many runs it has.
+    pub fn count(&self) -> usize {
+        self.runs.count()
+    }
+
     /// Drops runs until at most so many bytes are left: those that were read once, the oldest first, beyond their share; then
     /// those that were used longest ago.
     pub fn shrink(&mut self, bytes_max: u64) {

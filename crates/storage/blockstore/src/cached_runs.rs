@@ -44,6 +44,10 @@ pub struct CachedRuns {
 }
 
 impl CachedRuns {
+    pub fn count(&self) -> usize {
+        self.kept.len()
+    }
+
     /// Bytes of all runs.
     pub fn bytes(&self) -> u64 {
         self.bytes

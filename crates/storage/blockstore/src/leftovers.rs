@@ -35,6 +35,11 @@ impl Leftovers {
         self.bytes.push_back(bytes);
     }
 
+    /// How many changes there are.
+    pub fn changes_count(&self) -> usize {
+        self.changes.iter().map(ExactSizeIterator::len).sum()
+    }
+
     /// Bytes of memory of changes.
     pub fn changes_bytes(&self) -> u64 {
         self.bytes.iter().sum()

@@ -182,6 +182,11 @@ impl Pages {
         self.bytes
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.cached.len()
+    }
+
     /// Drops the pages that were used longest ago until at most so many bytes are left. Pages that were used since the
     /// clock was `keep_from` stay: a request that waits for another page needs them together.
     pub fn shrink(&mut self, bytes_max: u64, keep_from: u64) {

@@ -213,10 +213,19 @@ impl Recent {
         }
     }
 
+    /// How many onodes it has, and their bytes of memory. It looks at all places.
+    pub fn onodes(&self) -> (usize, u64) {
+        let ways = self.onodes.iter().flat_map(|set| &set.0);
+        (ways.filter(|way| way.entry.is_some()).count(), self.onodes_bytes())
+    }
+
+    fn onodes_bytes(&self) -> u64 {
+        self.bytes + self.onodes.len() as u64 * size_of::<Set>() as u64
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        let others = self.maps.bytes() + self.vacancies.bytes();
-        self.bytes + others + self.onodes.len() as u64 * size_of::<Set>() as u64
+        self.onodes_bytes() + self.maps.bytes() + self.vacancies.bytes()
     }
 }
 

@@ -104,6 +104,11 @@ impl RecentMaps {
         self.bytes -= before.unwrap_or(0);
     }
 
+    /// How many records it has. It looks at all places.
+    pub fn count(&self) -> usize {
+        self.records.iter().flatten().count()
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
         self.bytes + self.records.len() as u64 * size_of::<Option<Box<Entry>>>() as u64

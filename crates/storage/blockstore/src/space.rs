@@ -184,6 +184,15 @@ impl Space {
         self.data.count()
     }
 
+    /// What is kept in memory of which blocks are free: parts of the sets and blocks that wait, and bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let waiting = self.leaving_blocks;
+        let sets = [&self.taken, &self.data, &self.unbacked].map(Bitmap::memory);
+        let (parts, bytes) =
+            sets.iter().fold((0, 0), |(parts, sum), (more, bytes)| (parts + more, sum + bytes));
+        (parts + waiting, bytes + waiting * size_of::<u64>() as u64)
+    }
+
     /// How many records of the bitmap the next checkpoint has to write or remove.
     pub fn dirty_regions(&self) -> u64 {
         self.dirty.len() as u64

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use blockdev::{DeviceError, DeviceId, DeviceQueue};
 use store::{
-    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, FailedAt, ObjectStore,
-    ReadOutcome, ReadRequest, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
+    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, FailedAt, MemoryPool, ObjectStore,
+    ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
@@ -367,6 +367,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
+    /// Changes that are not in the tree, those of the last checkpoint included that have not gone yet.
+    fn changes_count(&self) -> usize {
+        let frozen = self.tables.frozen.as_ref().map_or(0, |frozen| frozen.len());
+        self.tables.active().len() + frozen + self.leftovers.changes_count()
+    }
+
     /// Bytes of contents that are in the log and not in their places.
     pub(crate) fn deferred_bytes(&self) -> u64 {
         (self.contents.deferred.len() + self.contents.frozen.len()) as u64 * BLOCK
@@ -575,6 +581,24 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
 
     fn set_memory(&mut self, bytes: u64) {
         self.limit_memory(bytes);
+    }
+
+    fn memory_pools(&self) -> StoreMemory {
+        let Memory { data, changes, deferred, .. } = self.memory();
+        let recent = self.tables.recent.borrow();
+        let (onodes, onode_bytes) = recent.onodes();
+        let pages = &self.tables.pages;
+        let (parts, allocation_bytes) = self.space.memory();
+        let pool = |items: usize, bytes| MemoryPool::of(items as u64, bytes);
+        StoreMemory {
+            allocation: MemoryPool::of(parts, allocation_bytes),
+            data: pool(self.contents.cache.count(), data),
+            onodes: pool(onodes, onode_bytes),
+            metadata: pool(pages.count() + recent.maps.count(), pages.bytes() + recent.maps.bytes()),
+            other: pool(recent.vacancies.count(), recent.vacancies.bytes()),
+            changes: pool(self.changes_count(), changes),
+            deferred: MemoryPool::of(deferred / BLOCK, deferred),
+        }
     }
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {

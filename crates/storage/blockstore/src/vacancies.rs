@@ -254,6 +254,11 @@ impl Vacancies {
         }
     }
 
+    /// How many ranges it knows.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
         let ranges = self.ranges.len() * size_of::<Option<Box<Range>>>()

@@ -16,6 +16,7 @@ mod error;
 pub mod keys;
 mod left;
 mod mem;
+mod memory;
 mod object_store;
 mod read;
 mod sharded;
@@ -31,6 +32,7 @@ pub use compression::{ByMedium, Compression, CompressionAlgorithm, CompressionMo
 pub use error::{FailedAt, Fault, StoreError};
 pub use left::Left;
 pub use mem::MemStore;
+pub use memory::{MemoryPool, StoreMemory};
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{
     AttrChoice, CollectionStat, Compressed, LogPage, ObjectGap, ObjectHead, ObjectPage, ObjectStat, OmapPage,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use types::{PoolId, UTime};
 
-use crate::{CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, Transaction, Tuning};
+use crate::{
+    CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, StoreMemory, Transaction, Tuning,
+};
 
 /// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
 /// completed yet each has its own; so has a refused transaction until it is acknowledged. Every value may be used.
@@ -142,6 +144,11 @@ pub trait ObjectStore {
     /// Bounds the memory that this shard takes, bytes. A store without such a bound ignores it.
     fn set_memory(&mut self, _bytes: u64) {}
 
+    /// What this shard has in memory; zeros where a store does not count it. It may look at all of it: nothing asks often.
+    fn memory_pools(&self) -> StoreMemory {
+        StoreMemory::default()
+    }
+
     /// Says how data that are written from the next transaction on are compressed: those of a pool's objects, or (`None`) of
     /// all pools of which nothing else was said. `None` for `how` takes back what was said. An open store begins with nothing
     /// said, and compresses nothing. A store that does not compress ignores it.
@@ -216,6 +223,10 @@ macro_rules! pass_on {
             $store.set_memory(bytes);
         }
 
+        fn memory_pools(&$self) -> $crate::StoreMemory {
+            $store.memory_pools()
+        }
+
         fn set_compression(&mut $self, pool: Option<::types::PoolId>, how: Option<$crate::Compression>) {
             $store.set_compression(pool, how);
         }
@@ -238,15 +249,24 @@ impl<S: ObjectStore + ?Sized> ObjectStore for Box<S> {
     crate::pass_on!(self => (**self));
 }
 
-/// What of a store's memory may be looked at while an event is handled: [`ObjectStore::peek`] alone.
+/// What of a store's memory may be looked at while an event is handled.
 pub trait Peek {
     /// See [`ObjectStore::peek`].
     fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
+
+    /// See [`ObjectStore::memory_pools`].
+    fn pools_of_memory(&self) -> StoreMemory {
+        StoreMemory::default()
+    }
 }
 
 impl<S: ObjectStore + ?Sized> Peek for S {
     fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
         self.peek(request)
+    }
+
+    fn pools_of_memory(&self) -> StoreMemory {
+        self.memory_pools()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use options::opt;
 use serde_json::{Map, Value, json};
+use store::MemoryPool;
 use types::{Errno, UTime};
 
 use super::Control;
@@ -45,9 +46,8 @@ impl Wanted {
             Self::PerfReset => ReportKind::ResetCounters,
             Self::HistogramDump { .. } | Self::HistogramSchema => ReportKind::Histograms,
             Self::Watchers => ReportKind::Watches,
-            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Mempools | Self::Cache => {
-                ReportKind::Counters
-            }
+            Self::Mempools => ReportKind::Memory,
+            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Cache => ReportKind::Counters,
         }
     }
 
@@ -142,6 +142,7 @@ impl Control {
         gather.sum.held.1 += report.held.1;
         gather.sum.object_contexts += report.object_contexts;
         gather.sum.log_entries += report.log_entries;
+        gather.sum.store_memory += report.store_memory;
         gather.sum.watches.extend(report.watches);
         gather.missing -= 1;
         if gather.missing > 0 {
@@ -220,16 +221,19 @@ impl Control {
     }
 }
 
-/// `dump_mempools`: Ceph's pools that there is something of. Items are counted; their bytes are estimates.
+/// `dump_mempools`: those of Ceph's pools that there can be something of. Items are counted; the bytes of some are estimates.
 fn mempools(sum: &PartReport) -> Value {
-    let pools = [
-        ("buffer_anon", sum.held.0, sum.held.1),
-        ("osd", sum.object_contexts, sum.object_contexts * CONTEXT_BYTES),
-        ("osd_pglog", sum.log_entries, sum.log_entries * LOG_ENTRY_BYTES),
+    let (contexts, entries) = (sum.object_contexts, sum.log_entries);
+    let of_osd = [
+        ("buffer_anon", MemoryPool::of(sum.held.0, sum.held.1)),
+        ("osd", MemoryPool::of(contexts, contexts * CONTEXT_BYTES)),
+        ("osd_pglog", MemoryPool::of(entries, entries * LOG_ENTRY_BYTES)),
     ];
-    let total = pools.iter().fold((0, 0), |total, (_, items, bytes)| (total.0 + items, total.1 + bytes));
-    let pool = |items: u64, bytes: u64| json!({ "items": items, "bytes": bytes });
-    let by_pool: Map<String, Value> =
-        pools.iter().map(|(name, items, bytes)| ((*name).to_owned(), pool(*items, *bytes))).collect();
-    json!({ "mempool": { "by_pool": by_pool, "total": pool(total.0, total.1) } })
+    let (mut by_pool, mut total) = (Map::new(), MemoryPool::default());
+    let shown = |pool: MemoryPool| json!({ "items": pool.items, "bytes": pool.bytes });
+    for (name, pool) in of_osd.into_iter().chain(sum.store_memory.named()) {
+        total += pool;
+        by_pool.insert(name.to_owned(), shown(pool));
+    }
+    json!({ "mempool": { "by_pool": by_pool, "total": shown(total) } })
 }

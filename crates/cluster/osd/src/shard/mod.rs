@@ -222,7 +222,7 @@ impl Shard {
                 self.tell_purged(now, out);
             }
             ToShard::Report { id, what } => {
-                let report = Box::new(self.report(now, what));
+                let report = Box::new(self.report(now, what, out));
                 out.send_control(ToControl::Report { id, report });
             }
             ToShard::Scrub { pgid, order } => {

@@ -158,7 +158,7 @@ impl Shard {
     }
 
     /// What a command wants to know.
-    pub(crate) fn report(&mut self, now: UTime, what: ReportKind) -> PartReport {
+    pub(crate) fn report(&mut self, now: UTime, what: ReportKind, out: &mut Out) -> PartReport {
         let mut report = PartReport {
             object_contexts: self.contexts as u64,
             log_entries: self.pgs.iter().map(|entry| entry.pg.log().entries().len() as u64).sum(),
@@ -169,6 +169,7 @@ impl Shard {
             ReportKind::Longest => report.ops = self.tracker.longest(now),
             ReportKind::LongestSlow => report.ops = self.tracker.slow(),
             ReportKind::Counters => report.counters = self.tracker.counters,
+            ReportKind::Memory => report.store_memory = out.memory_pools(self.id),
             ReportKind::Watches => {
                 let watches = self.pgs.iter().flat_map(|entry| entry.pg.watches());
                 report.watches = watches.map(|watch| watch_json(&watch)).collect();

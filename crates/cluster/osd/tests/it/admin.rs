@@ -404,6 +404,26 @@ fn contexts_beyond_a_lower_bound_leave_an_osd_that_no_one_asks_anything() {
 }
 
 #[test]
+fn pools_of_memory_are_named_as_ceph_names_them_and_sum_up() {
+    let mut w = with_pool();
+    let op = w.write("a", b"x");
+    w.send_op(CLIENT, op);
+    w.settle();
+    let told = ask(&mut w, "dump_mempools");
+    let by_pool = told["mempool"]["by_pool"].as_object().unwrap();
+    let of_store =
+        ["alloc", "cache_data", "cache_meta", "cache_onode", "cache_other", "txc", "writing_deferred"];
+    let names = of_store.map(|pool| format!("bluestore_{pool}"));
+    let others = ["buffer_anon", "osd", "osd_pglog"].map(str::to_owned);
+    assert!(by_pool.keys().eq(names.iter().chain(&others)), "{told}");
+    assert!(by_pool["osd"]["items"].as_u64() > Some(0) && by_pool["osd_pglog"]["items"] == 1, "{told}");
+    for what in ["items", "bytes"] {
+        let sum: u64 = by_pool.values().map(|pool| pool[what].as_u64().unwrap()).sum();
+        assert_eq!(told["mempool"]["total"][what], sum, "{what}");
+    }
+}
+
+#[test]
 fn a_bench_writes_its_bytes_and_leaves_nothing_behind() {
     let mut w = with_pool();
     w.pass_ms(1_000);

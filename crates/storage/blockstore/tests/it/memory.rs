@@ -5,10 +5,10 @@ use std::time::Duration;
 use blockdev::DeviceId;
 use blockstore::{Checker, Options};
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, ObjectStore, Transaction};
+use store::{CollectionId, MemoryPool, ObjectStore, Transaction};
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
-use crate::common::Sim;
+use crate::common::{Sim, Simulated};
 
 fn pg() -> CollectionId {
     CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into())
@@ -62,6 +62,41 @@ fn memory_stays_within_its_bound_however_many_objects_there_are() {
         (pages, data) = (pages.max(memory.pages), data.max(memory.data));
     }
     assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
+}
+
+#[test]
+fn what_is_in_memory_is_counted_by_kind() {
+    let mut factory = Sim::new(Options::default(), 1 << 20);
+    let mut h = Harness::new(factory.fresh(64 << 20), factory.properties());
+    let pools = |h: &mut Harness<Simulated>| h.store().memory_pools();
+    let empty = pools(&mut h);
+    let none = MemoryPool::default();
+    assert_eq!((empty.data, empty.onodes, empty.deferred), (none, none, none));
+    h.commit(|t| t.create_collection(pg(), 0));
+    (0..100).for_each(|n| h.commit(|t| t.write(pg(), &object(n), 0, vec![1; 8192].into())));
+    (0..10).for_each(|n| h.commit(|t| t.write(pg(), &object(n), 0, vec![2; 4096].into())));
+    let written = pools(&mut h);
+    // What is written over is deferred, and what is new where nothing else is under way.
+    let deferred = written.deferred;
+    assert!((10..=210).contains(&deferred.items) && deferred.bytes == deferred.items * 4096, "{written:?}");
+    assert!(written.onodes.items == 100 && written.onodes.bytes > 100 * 100, "{written:?}");
+    assert!(written.changes.items >= 100 && written.changes.bytes > 100 * 50, "{written:?}");
+    // One region of each of two sets.
+    assert!(written.allocation.items >= 2 && written.allocation.bytes >= 2 * 1024, "{written:?}");
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    (0..100).for_each(|n| assert_eq!(h.data(pg(), &object(n))[4096..], [1; 4096]));
+    h.turn();
+    let read = pools(&mut h);
+    assert_eq!((read.deferred, read.onodes.items), (none, 100));
+    assert!(read.changes.items < written.changes.items / 2, "{read:?}");
+    assert!(read.metadata.items > 2 && read.metadata.bytes > 2 * 4096, "{read:?}");
+    assert!(read.data.items > 50 && read.data.bytes >= read.data.items * 4096, "{read:?}");
+    let memory = h.store().store.memory();
+    let cached = [read.onodes, read.metadata, read.other].map(|pool| pool.bytes).into_iter().sum();
+    assert_eq!((memory.data, memory.pages, memory.changes), (read.data.bytes, cached, read.changes.bytes));
 }
 
 /// Objects whose blocks are written over in place, and the most that was deferred meanwhile.

@@ -22,7 +22,7 @@ use types::{PoolId, UTime};
 
 use crate::{
     CollectionChange, CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
-    Step, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
+    Step, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use gather::{Gather, Kind};
 use moving::{MARKS, MovingStep, Next, Way};
@@ -552,6 +552,12 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
 
     fn set_waker(&mut self, waker: Waker) {
         self.shards.iter_mut().for_each(|shard| shard.set_waker(waker.clone()));
+    }
+
+    fn memory_pools(&self) -> StoreMemory {
+        let mut sum = StoreMemory::default();
+        self.shards.iter().for_each(|shard| sum += shard.memory_pools());
+        sum
     }
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
