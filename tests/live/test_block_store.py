@@ -468,6 +468,27 @@ def test_what_objects_names_and_maps_take_is_metadata_to_ceph_osd_df(t):
     expect(abs(whole - now_data - omap - now_meta) <= 2, f"the parts of {whole}: {now_data}, {omap}, {now_meta}")
 
 
+def test_how_scattered_the_free_space_is_is_said_by_the_osd_and_offline(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "256MiB", "--cores", "2", "--set", "osd_store_shards=2")
+
+    def rated():
+        told = client.ceph("tell", "osd.0", "bluestore", "allocator", "score", "block").json()
+        at = os.path.join(cluster.dir, "osd.0.asok")
+        asked = client.ceph("daemon", at, "bluestore", "allocator", "fragmentation", "block").json()
+        return told["fragmentation_rating"], asked["fragmentation_rating"]
+
+    score, fragmentation = rated()
+    expect(0 <= score < 0.1 and 0 <= fragmentation < 0.01, f"of an empty store: {score}, {fragmentation}")
+    client.rados("-p", POOL, "bench", "3", "write", "-b", "4096", "-t", "16", "--no-cleanup", "--max-objects", "6000")
+    names = client.rados("-p", POOL, "ls").text.split()
+    for at in range(0, len(names), 400):
+        client.rados("-p", POOL, "rm", *names[at:at + 400:2])
+    until(lambda: rated()[0] > score + 0.02 and rated()[1] > fragmentation, lambda: f"with holes: {rated()}, {score} before")
+    loligo(cluster, "stop", cluster.dir)
+    of_shards = [shard["blocks"] for shard in json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))["osd.0"]["shards"]]
+    expect(all(0 < blocks["fragmentation_score"] < 1 and 0 < blocks["fragmentation"] < 1 for blocks in of_shards), f"offline: {of_shards}")
+
+
 def compressible(size):
     """Bytes of which one in three is random, sixteen at a time."""
     block = b"".join(os.urandom(16) + b"a" * 32 for _ in range(1 << 12))

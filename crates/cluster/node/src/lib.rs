@@ -14,7 +14,9 @@ use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores, Touched};
-use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard};
+use store::{
+    Completion, FreeSpace, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard,
+};
 use types::{EntityAddrVec, Epoch, Errno, OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
@@ -111,6 +113,10 @@ impl Stores for Handles {
 
     fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory {
         self.get(shard).map(|store| ObjectStore::memory_pools(store)).unwrap_or_default()
+    }
+
+    fn free_space_of(&mut self, shard: StoreShard) -> Option<FreeSpace> {
+        self.get(shard)?.free_space()
     }
 }
 

@@ -15,7 +15,8 @@ use pg::{BackoffRange, ClientOp, CopyResult, Origin, ScrubOrder};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{
-    Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreMemory, StoreShard, Token, Transaction,
+    FreeSpace, Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreMemory, StoreShard, Token,
+    Transaction,
 };
 use telemetry::Average;
 use types::{EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, SpgId, UTime};
@@ -108,6 +109,11 @@ pub trait Stores {
 
     /// See [`store::ObjectStore::memory_pools`].
     fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory;
+
+    /// See [`store::ObjectStore::free_space`].
+    fn free_space_of(&mut self, _shard: StoreShard) -> Option<FreeSpace> {
+        None
+    }
 }
 
 /// One store: that of every shard asked for.
@@ -388,6 +394,7 @@ pub(crate) enum ReportKind {
     Counters,
     /// What is in memory.
     Memory,
+    FreeSpace,
     Histograms,
     Watches,
     /// The counters and histograms, which begin at zero again.
@@ -408,6 +415,8 @@ pub(crate) struct PartReport {
     pub store_memory: StoreMemory,
     /// The watches of objects, as Ceph's `dump_watchers` shows each.
     pub watches: Vec<Value>,
+    /// How the free space of a shard's store lies.
+    pub free_space: Option<FreeSpace>,
 }
 
 /// What an OSD's report has of operations.
@@ -550,6 +559,11 @@ impl<'a> Out<'a> {
     /// What a shard's store has in memory.
     pub(crate) fn memory_pools(&mut self, shard: StoreShard) -> StoreMemory {
         self.stores.memory_pools(shard)
+    }
+
+    /// How the free space of a shard's store lies.
+    pub(crate) fn free_space(&mut self, shard: StoreShard) -> Option<FreeSpace> {
+        self.stores.free_space_of(shard)
     }
 
     pub(crate) fn send(&mut self, to: To) {

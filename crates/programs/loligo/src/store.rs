@@ -318,8 +318,12 @@ fn dump(osd: u32, dir: &Path, object: Option<&OsStr>) -> Result<Value, String> {
     for shard in 0..store.shards() {
         let collections = of_shard(store, shard);
         let Some(handle) = store.handles().get_mut(shard as usize) else { continue };
+        let free = handle.free_space();
         let handle = handle.inner();
-        shards.push(dump_shard(&handle.state(), &handle.ends(), &collections));
+        let mut shown = dump_shard(&handle.state(), &handle.ends(), &collections);
+        shown["blocks"]["fragmentation"] = json!(free.map(|free| free.fragmentation()));
+        shown["blocks"]["fragmentation_score"] = json!(free.map(|free| free.score()));
+        shards.push(shown);
     }
     let mut report = json!({
         "label": label,

@@ -8,8 +8,8 @@ use encoding::Decode;
 use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
-    AttrChoice, CollectionChange, CollectionId, Completion, Compression, LogChange, ObjectStore, ReadOutcome,
-    ReadRequest, Step, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
+    AttrChoice, CollectionChange, CollectionId, Completion, Compression, FreeSpace, LogChange, ObjectStore,
+    ReadOutcome, ReadRequest, Step, StoreError, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{Epoch, GHObject, PoolId, ReqId, UTime};
 
@@ -289,6 +289,10 @@ impl ObjectStore for StoreHandle {
 
     fn set_tuning(&mut self, tuning: Tuning) {
         self.get().set_tuning(tuning);
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.get().free_space()
     }
 
     fn shards(&self) -> u32 {

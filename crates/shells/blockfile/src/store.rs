@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use blockstore::{BlockStore, Sealing};
 use device::{DirLock, RingEvent};
 use store::{
-    CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError,
-    StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
+    CollectionId, Completion, Compression, FreeSpace, ObjectStore, ReadOutcome, ReadRequest, Sharded,
+    StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use types::{PoolId, UTime};
 
@@ -220,6 +220,10 @@ impl ObjectStore for BlockFileShard {
 
     fn set_tuning(&mut self, tuning: Tuning) {
         self.store.set_tuning(self.medium.tuning(tuning));
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.store.free_space()
     }
 
     fn shards(&self) -> u32 {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
+use store::FreeSpace;
+
 use crate::bitmap::{Bitmap, REGION_BLOCKS, Run, runs_of};
 use crate::ranges::Ranges;
 
@@ -198,20 +200,16 @@ impl Space {
         self.dirty.len() as u64
     }
 
-    /// How scattered the free blocks are, backed or not: 0 if all are neighbours, 1 if no two are.
-    pub fn fragmentation(&self) -> f64 {
+    /// How the free blocks lie, backed or not. It looks at every block's bit.
+    pub fn free_space(&self) -> FreeSpace {
         let mut all_free = self.taken.missing();
         all_free.insert_all(&self.unbacked);
-        let (free, in_use) = (all_free.count(), all_free.missing());
-        if free < 2 {
-            return 0.0;
-        }
-        let (mut runs, mut at) = (0u64, 0);
-        while let Some(run) = in_use.next_run(at, 1, u64::MAX, u64::MAX) {
-            runs += 1;
+        let (in_use, mut at) = (all_free.missing(), 0);
+        FreeSpace::of_shard(std::iter::from_fn(|| {
+            let run = in_use.next_run(at, 1, u64::MAX, u64::MAX)?;
             at = run.end;
-        }
-        (runs - 1) as f64 / (free - 1) as f64
+            Some(run.end - run.start)
+        }))
     }
 
     pub fn holds_data(&self, block: u64) -> bool {
@@ -437,7 +435,7 @@ mod tests {
         assert_eq!(space.allocate(400), Some((0..400).collect()));
         // Every second one of the first 200 comes back: the longest run is behind them.
         space.give_back((0..200).step_by(2));
-        assert_eq!(space.fragmentation(), 100.0 / 699.0);
+        assert_eq!(space.free_space().fragmentation(), 100.0 / 699.0);
         space.cursor = 0;
         assert_eq!(space.allocate(100), Some((400..500).collect()));
         assert_eq!(space.allocate(500), Some((500..1000).collect()));

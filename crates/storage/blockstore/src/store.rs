@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use blockdev::{DeviceError, DeviceId, DeviceQueue};
 use store::{
-    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, FailedAt, MemoryPool, ObjectStore,
-    ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
+    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, FailedAt, FreeSpace, MemoryPool,
+    ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning,
+    Waker,
 };
 use types::{Errno, GHObject, PoolId, UTime};
 use wal::{Log, Opening};
@@ -353,11 +354,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.damage.as_deref()
     }
 
-    /// How scattered the free blocks are: 0 if all are neighbours, 1 if no two are. It looks at every block's bit.
-    pub fn fragmentation(&self) -> f64 {
-        self.space.fragmentation()
-    }
-
     pub fn memory(&self) -> Memory {
         Memory {
             pages: self.tables.pages.bytes() + self.tables.recent.borrow().bytes(),
@@ -608,6 +604,11 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     fn set_tuning(&mut self, tuning: Tuning) {
         let Tuning { discard, new_deferred_bytes } = tuning;
         (self.options.discard, self.options.new_deferred_bytes) = (discard, new_deferred_bytes);
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        // Opened in spite of damage, it has counted no blocks.
+        self.damage.is_none().then(|| self.space.free_space())
     }
 
     fn shards(&self) -> u32 {

@@ -13,6 +13,7 @@ mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod free_space;
 pub mod keys;
 mod left;
 mod mem;
@@ -30,6 +31,7 @@ pub use check::split_takes;
 pub use collection::CollectionId;
 pub use compression::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
 pub use error::{FailedAt, Fault, StoreError};
+pub use free_space::FreeSpace;
 pub use left::Left;
 pub use mem::MemStore;
 pub use memory::{MemoryPool, StoreMemory};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use types::{PoolId, UTime};
 
 use crate::{
-    CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, StoreMemory, Transaction, Tuning,
+    CollectionId, Compression, FreeSpace, ReadOutcome, ReadRequest, StoreError, StoreMemory, Transaction,
+    Tuning,
 };
 
 /// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
@@ -157,6 +158,12 @@ pub trait ObjectStore {
     /// Tunes the store from now on, in place of what it was opened with. A store without a device ignores it.
     fn set_tuning(&mut self, _tuning: Tuning) {}
 
+    /// How the store's free space lies, as of the last turn. It looks at all of it, so it is for those who ask, not for each report.
+    /// `None`: the store does not know.
+    fn free_space(&self) -> Option<FreeSpace> {
+        None
+    }
+
     /// How many shards the store has, at least 1; fixed when it is made.
     fn shards(&self) -> u32;
 
@@ -233,6 +240,10 @@ macro_rules! pass_on {
 
         fn set_tuning(&mut $self, tuning: $crate::Tuning) {
             $store.set_tuning(tuning);
+        }
+
+        fn free_space(&$self) -> Option<$crate::FreeSpace> {
+            $store.free_space()
         }
 
         fn shards(&$self) -> u32 {

@@ -19,18 +19,38 @@ const GATHERS_MAX: usize = 64;
 /// Why the dumps of operations are empty.
 const NOT_TRACKED: &str = "operations are not tracked; set osd_enable_op_tracker to true";
 
+/// Why an OSD does not say how its free space lies.
+const NO_BLOCKS: &str = "only a block store knows how its free space lies";
+
 /// How an answer is made of the parts' reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
     InFlight,
-    Blocked { count_only: bool },
-    Historic { by_duration: bool },
+    Blocked {
+        count_only: bool,
+    },
+    Historic {
+        by_duration: bool,
+    },
     HistoricSlow,
-    PerfDump { section: Option<String>, counter: Option<String> },
-    PerfSchema { section: Option<String>, counter: Option<String> },
+    PerfDump {
+        section: Option<String>,
+        counter: Option<String>,
+    },
+    PerfSchema {
+        section: Option<String>,
+        counter: Option<String>,
+    },
     PerfReset,
-    HistogramDump { section: Option<String>, counter: Option<String> },
+    HistogramDump {
+        section: Option<String>,
+        counter: Option<String>,
+    },
     HistogramSchema,
+    /// How the free space lies: its score, or its plain fragmentation.
+    FreeSpace {
+        score: bool,
+    },
     Mempools,
     Cache,
     Watchers,
@@ -45,6 +65,7 @@ impl Wanted {
             Self::HistoricSlow => ReportKind::LongestSlow,
             Self::PerfReset => ReportKind::ResetCounters,
             Self::HistogramDump { .. } | Self::HistogramSchema => ReportKind::Histograms,
+            Self::FreeSpace { .. } => ReportKind::FreeSpace,
             Self::Watchers => ReportKind::Watches,
             Self::Mempools => ReportKind::Memory,
             Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Cache => ReportKind::Counters,
@@ -59,6 +80,7 @@ impl Wanted {
             | Self::PerfReset
             | Self::HistogramDump { .. }
             | Self::HistogramSchema
+            | Self::FreeSpace { .. }
             | Self::Mempools
             | Self::Cache
             | Self::Watchers => false,
@@ -79,6 +101,8 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_mempools" => Wanted::Mempools,
         "cache status" => Wanted::Cache,
         "dump_watchers" => Wanted::Watchers,
+        "bluestore allocator score block" => Wanted::FreeSpace { score: true },
+        "bluestore allocator fragmentation block" => Wanted::FreeSpace { score: false },
         "perf dump" => Wanted::PerfDump { section: text("logger"), counter: text("counter") },
         "perf schema" => Wanted::PerfSchema { section: text("logger"), counter: text("counter") },
         "perf histogram dump" => Wanted::HistogramDump { section: text("logger"), counter: text("counter") },
@@ -144,21 +168,24 @@ impl Control {
         gather.sum.log_entries += report.log_entries;
         gather.sum.store_memory += report.store_memory;
         gather.sum.watches.extend(report.watches);
+        if let Some(free) = report.free_space {
+            *gather.sum.free_space.get_or_insert_default() += free;
+        }
         gather.missing -= 1;
         if gather.missing > 0 {
             return;
         }
         let Some(Gather { asked, wanted, sum, .. }) = self.gathers.all.remove(&id) else { return };
-        answer(asked, Ok(self.gathered_answer(now, wanted, sum)), out);
+        answer(asked, self.gathered_answer(now, wanted, sum), out);
     }
 
-    fn gathered_answer(&self, now: UTime, wanted: Wanted, mut sum: PartReport) -> Value {
+    fn gathered_answer(&self, now: UTime, wanted: Wanted, mut sum: PartReport) -> Result<Value, Refusal> {
         let options = &self.options;
         let json_of = |sum: &PartReport, is_done: bool| -> Vec<Value> {
             sum.ops.iter().map(|op| op.json(now, is_done)).collect()
         };
         sum.ops.sort_by_key(|op| op.times.received());
-        match wanted {
+        Ok(match wanted {
             Wanted::InFlight => json!({ "ops": json_of(&sum, false), "num_ops": sum.ops.len() }),
             Wanted::Blocked { count_only } => {
                 let mut answer = json!({
@@ -201,7 +228,11 @@ impl Control {
             Wanted::Mempools => mempools(&sum),
             Wanted::Watchers => json!({ "watchers": sum.watches }),
             Wanted::Cache => json!({ "object_ctx": sum.object_contexts }),
-        }
+            Wanted::FreeSpace { score } => {
+                let free = sum.free_space.ok_or((Errno::EOPNOTSUPP, NO_BLOCKS.into()))?;
+                json!({ "fragmentation_rating": if score { free.score() } else { free.fragmentation() } })
+            }
+        })
     }
 
     fn gauges(&self, sum: &PartReport) -> OsdGauges {

@@ -32,6 +32,16 @@ const COMMANDS: &[Signature] = &[
         &[("count", "CephInt", false, false), ("size", "CephInt", false, false)],
         "write COUNT bytes (1 GiB) to the store in blocks of SIZE (4 MiB), and say how fast that was",
     ),
+    (
+        &["bluestore", "allocator", "fragmentation", "block"],
+        &[],
+        "the share of free blocks that have no free neighbour behind them, from 0 to 1",
+    ),
+    (
+        &["bluestore", "allocator", "score", "block"],
+        &[],
+        "how scattered the free space is: 0 in one piece, 1 in single blocks",
+    ),
     (&["cache", "drop"], &[], "not supported"),
     (&["cache", "status"], &[], "object contexts in memory"),
     (

@@ -465,6 +465,8 @@ fn what_an_osd_has_nothing_of_is_empty_or_refused_with_the_reason() {
         let (errno, why) = refused(&mut w, json!({ "prefix": prefix }));
         assert!(errno == Errno::EOPNOTSUPP && why.starts_with(prefix) && why.len() > 30, "{why}");
     }
+    let (errno, why) = refused(&mut w, json!({ "prefix": "bluestore allocator score block" }));
+    assert!(errno == Errno::EOPNOTSUPP && why.contains("block store"), "{why}");
     let (errno, why) = refused(&mut w, json!({ "prefix": "config get", "var": "bluestore_cache_size" }));
     assert!(errno == Errno::ENOENT && why.contains("of Ceph's has no effect"), "{why}");
     assert!(refused(&mut w, json!({ "prefix": "config get", "var": "nonsense" })).1.contains("no option"));

@@ -221,7 +221,7 @@ fn a_store_whose_objects_come_and_go_still_finds_neighbouring_blocks() {
         let at = 4096 * random.below(size / 4096);
         h.commit(|t| t.write(pg(), &object(n), at, vec![1; 4096].into()));
     }
-    let fragmentation = h.store().store.fragmentation();
+    let fragmentation = h.store().store.free_space().unwrap().fragmentation();
     assert!(fragmentation < 0.2, "{fragmentation}");
     let writes = h.store().disks.counts(DeviceId::Data).writes;
     for n in 100..104 {

@@ -21,8 +21,8 @@ use smallvec::SmallVec;
 use types::{PoolId, UTime};
 
 use crate::{
-    CollectionChange, CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
-    Step, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
+    CollectionChange, CollectionId, Completion, Compression, FreeSpace, ObjectStore, ReadOutcome,
+    ReadRequest, Rehoming, Step, StoreError, StoreMemory, StoreShard, Token, Transaction, Tuning, Waker,
 };
 use gather::{Gather, Kind};
 use moving::{MARKS, MovingStep, Next, Way};
@@ -562,6 +562,13 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
 
     fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
         self.shards.iter_mut().for_each(|shard| shard.set_compression(pool, how));
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.shards.iter().try_fold(FreeSpace::default(), |mut sum, shard| {
+            sum += shard.free_space()?;
+            Some(sum)
+        })
     }
 
     fn set_tuning(&mut self, tuning: Tuning) {
