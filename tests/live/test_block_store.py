@@ -392,7 +392,7 @@ def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):
     # The loop device keeps the flag, and another test may get it.
     t.cleanups.append(lambda: subprocess.run(["blockdev", "--setrw", device], check=False))
     subprocess.run(["blockdev", "--setro", device], check=True)
-    cluster.up()
+    cluster.up(code=cluster.ALONE)
     expect("osd.0 failed" in cluster.said, cluster.said)
     cluster.stop()
     for words in (

@@ -670,7 +670,7 @@ def test_a_newest_superblock_that_was_lost_is_noticed(t):
         for place in (newest, newest + 2 * 4096 + label["log_bytes"]):
             f.seek(place)
             f.write(bytes(4096))
-    cluster.up()
+    cluster.up(code=cluster.ALONE)
     said = cluster.said
     expect("osd.0 failed" in said and "shard 0" in said and "the newest superblock was lost" in said, said)
     loligo(cluster, "stop", cluster.dir)
