@@ -420,6 +420,14 @@ pub(crate) fn dump(rows: &[PerfRow], section: Option<&str>, counter: Option<&str
     })
 }
 
+/// The sections of [`dump`] or [`schema`] in the shape of `counter dump` and `counter schema`, which tell counters of one name apart by
+/// labels: ours have none.
+pub(crate) fn labelled(sections: Value) -> Value {
+    let Value::Object(sections) = sections else { return sections };
+    let listed = |counters: Value| json!([{ "labels": {}, "counters": counters }]);
+    Value::Object(sections.into_iter().map(|(name, counters)| (name, listed(counters))).collect())
+}
+
 // The bits of a counter's type in `perf schema`.
 const TIME: u32 = 1;
 const U64: u32 = 2;

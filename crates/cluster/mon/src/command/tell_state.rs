@@ -60,6 +60,10 @@ pub(super) const COMMANDS: &[Command] = &[
         "r",
         |mon, call| perf(mon, call, true),
     ),
+    own("counter dump", "Counters, in the shape that has labels", "r", |mon, call| {
+        labelled(mon, call, false)
+    }),
+    own("counter schema", "What they are, in that shape", "r", |mon, call| labelled(mon, call, true)),
     own("sessions", "Who is connected", "r", sessions),
     own("ops", "Requests that wait for a commit", "r", |mon, call| {
         let ops = mon
@@ -167,9 +171,24 @@ fn perf(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failu
     let (logger, counter) = (call.args.text("logger")?, call.args.text("counter")?);
     let wanted =
         |asked: &Option<String>, name: &str| asked.as_ref().is_none_or(|a| a.is_empty() || a == name);
+    let sections =
+        sections(mon, is_schema, |section, name| wanted(&logger, section) && wanted(&counter, name));
+    Ok(call.show_json(sections.into_iter().fold(Json::object(), |out, (name, json)| out.with(name, json))))
+}
+
+/// The same where counters of one name are told apart by labels: ours have none.
+fn labelled(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failure> {
+    let listed = sections(mon, is_schema, |_, _| true).into_iter().map(|(name, counters)| {
+        (name, Json::array([Json::object().with("labels", Json::object()).with("counters", counters)]))
+    });
+    Ok(call.show_json(listed.fold(Json::object(), |out, (name, json)| out.with(name, json))))
+}
+
+/// The counters that are wanted, or what they are, by section.
+fn sections(mon: &Mon, is_schema: bool, wanted: impl Fn(&str, &str) -> bool) -> Vec<(&'static str, Json)> {
     let mut sections: Vec<(&str, Json)> = Vec::new();
     for (section, name, value, grows, about) in counters(mon) {
-        if !wanted(&logger, section) || !wanted(&counter, name) {
+        if !wanted(section, name) {
             continue;
         }
         let shown = match is_schema {
@@ -188,7 +207,7 @@ fn perf(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failu
             None => sections.push((section, Json::object().with(name, shown))),
         }
     }
-    Ok(call.show_json(sections.into_iter().fold(Json::object(), |out, (name, json)| out.with(name, json))))
+    sections
 }
 
 fn sessions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

@@ -534,6 +534,17 @@ fn the_monitor_itself_is_asked_for_counters_and_told_options() {
     let (code, _, dump) = c.tell(client, r#"{"prefix":"perf dump","logger":"cluster","format":"json"}"#);
     assert_eq!(code, 0);
     assert!(dump.contains(r#""num_osd":2,"num_osd_up":1"#), "{dump}");
+    for what in ["dump", "schema"] {
+        let told = |c: &mut Cluster, shape: &str| -> serde_json::Value {
+            let asked = c.tell(client, &format!(r#"{{"prefix":"{shape} {what}","format":"json"}}"#));
+            serde_json::from_str(&asked.2).unwrap()
+        };
+        let (plain, labelled) = (told(&mut c, "perf"), told(&mut c, "counter"));
+        assert_eq!(labelled.as_object().unwrap().len(), plain.as_object().unwrap().len());
+        for (section, counters) in plain.as_object().unwrap() {
+            assert_eq!(labelled[section], serde_json::json!([{ "labels": {}, "counters": counters }]));
+        }
+    }
     let (_, _, told) = c.tell(client, r#"{"prefix":"config set","var":"mon_max_pg_per_osd","val":["77"]}"#);
     assert!(told.contains("mon_max_pg_per_osd = '77'"), "{told}");
     let get = r#"{"prefix":"config get","var":"mon_max_pg_per_osd"}"#;

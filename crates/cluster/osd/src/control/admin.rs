@@ -42,6 +42,8 @@ pub(super) enum Wanted {
         counter: Option<String>,
     },
     PerfReset,
+    CounterDump,
+    CounterSchema,
     HistogramDump {
         section: Option<String>,
         counter: Option<String>,
@@ -68,7 +70,11 @@ impl Wanted {
             Self::FreeSpace { .. } => ReportKind::FreeSpace,
             Self::Watchers => ReportKind::Watches,
             Self::Mempools => ReportKind::Memory,
-            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Cache => ReportKind::Counters,
+            Self::PerfDump { .. }
+            | Self::PerfSchema { .. }
+            | Self::CounterDump
+            | Self::CounterSchema
+            | Self::Cache => ReportKind::Counters,
         }
     }
 
@@ -77,6 +83,8 @@ impl Wanted {
             Self::InFlight | Self::Blocked { .. } | Self::Historic { .. } | Self::HistoricSlow => true,
             Self::PerfDump { .. }
             | Self::PerfSchema { .. }
+            | Self::CounterDump
+            | Self::CounterSchema
             | Self::PerfReset
             | Self::HistogramDump { .. }
             | Self::HistogramSchema
@@ -103,6 +111,8 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_watchers" => Wanted::Watchers,
         "bluestore allocator score block" => Wanted::FreeSpace { score: true },
         "bluestore allocator fragmentation block" => Wanted::FreeSpace { score: false },
+        "counter dump" => Wanted::CounterDump,
+        "counter schema" => Wanted::CounterSchema,
         "perf dump" => Wanted::PerfDump { section: text("logger"), counter: text("counter") },
         "perf schema" => Wanted::PerfSchema { section: text("logger"), counter: text("counter") },
         "perf histogram dump" => Wanted::HistogramDump { section: text("logger"), counter: text("counter") },
@@ -219,6 +229,12 @@ impl Control {
             }
             Wanted::PerfSchema { section, counter } => {
                 perf::schema(&sum.counters.rows(&self.gauges(&sum)), section.as_deref(), counter.as_deref())
+            }
+            Wanted::CounterDump => {
+                perf::labelled(perf::dump(&sum.counters.rows(&self.gauges(&sum)), None, None))
+            }
+            Wanted::CounterSchema => {
+                perf::labelled(perf::schema(&sum.counters.rows(&self.gauges(&sum)), None, None))
             }
             Wanted::HistogramDump { section, counter } => {
                 sum.histograms.dump(section.as_deref(), counter.as_deref())

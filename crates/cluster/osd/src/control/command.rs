@@ -65,6 +65,8 @@ const COMMANDS: &[Signature] = &[
     ),
     (&["config", "show"], &[], "all options that are effective here"),
     (&["config", "unset"], &[("var", "CephString", true, false)], "give an option its value from the start"),
+    (&["counter", "dump"], &[], "the counters of perf dump, in the shape that has labels"),
+    (&["counter", "schema"], &[], "what they are, in that shape"),
     (&["dump_blocked_ops"], &[], "operations that are under way for longer than osd_op_complaint_time"),
     (&["dump_blocked_ops_count"], &[], "how many there are of them"),
     (&["dump_blocklist"], &[], "addresses that are shut out"),

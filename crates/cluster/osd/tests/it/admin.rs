@@ -176,6 +176,13 @@ fn counters_count_what_ceph_s_of_the_same_names_do() {
             assert!(schema[section][name]["description"].is_string(), "{section}.{name} is in no schema");
         }
     }
+    for (plain, labelled) in [(&dump, "counter dump"), (&schema, "counter schema")] {
+        let labelled = ask(&mut w, labelled);
+        assert_eq!(labelled.as_object().unwrap().len(), plain.as_object().unwrap().len());
+        for (section, counters) in plain.as_object().unwrap() {
+            assert_eq!(labelled[section], json!([{ "labels": {}, "counters": counters }]));
+        }
+    }
     assert_eq!((&schema["osd"]["op_latency"]["type"], &schema["osd"]["op"]["type"]), (&json!(5), &json!(10)));
     let reset = w.command(json!({ "prefix": "perf reset", "var": "all" })).unwrap();
     assert_eq!(reset, json!({ "success": "perf reset all" }));
