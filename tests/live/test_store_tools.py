@@ -328,9 +328,14 @@ def pgs_go_through_files(t, *args):
     of = ("store", "export", cluster.dir, *osd)
     listed = objects_of(cluster, 1)
     expect(sum(listed.values()) > 0, f"objects and clones of osd.1: {listed}")
+    # As an export leaves it that was killed.
+    left = t.path(f"pg-{pgs[0]}.unfinished")
+    with open(left, "wb") as f:
+        f.write(bytes(1 << 20))
     for pg in pgs:
         said = json.loads(loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"), "-f", "json"))
         equal(said["objects"], listed[pg], f"objects of {pg} in the file, as the list counts them")
+    expect(not os.path.exists(left), "what an export left is written over")
     expect("already" in loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pgs[0]}"), code=1),
            "a PG that is there")
     expect("not in the store" in loligo(cluster, *of, "--pg", "99.0", "--file", t.path("no"), code=1), "no such PG")

@@ -2,6 +2,7 @@
 
 mod ask;
 mod detach;
+mod export_file;
 mod huge_pages;
 mod log;
 mod memory;

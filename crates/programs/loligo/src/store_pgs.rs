@@ -1,6 +1,6 @@
 //! `loligo store export`, `import`, `remove` and `list`: PGs of OSDs that do not run.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use storetool::{AnyStore, Ended, PgError, Progress, ToRead};
 use text::format_bytes;
 use types::{GHObject, PgId};
 
+use crate::export_file::ExportFile;
 use crate::fail;
 use crate::store::{PROGRESS, check_owner, cluster_in, cluster_with, note_read_only};
 
@@ -58,7 +59,7 @@ pub struct ExportArgs {
     /// As `ceph pg dump` names it: 1.2a.
     #[arg(long, value_name = "PGID", value_parser = pg)]
     pg: PgId,
-    /// Where to write; must not exist. `-` is standard output.
+    /// Where to write; must not exist. Until the PG is written whole, the file's name ends with ".unfinished". `-` is standard output.
     #[arg(long, value_name = "PATH")]
     file: PathBuf,
     /// Write what is left in a store that is damaged, and that an OSD refuses. A PG of which a part can't be read is not
@@ -207,25 +208,27 @@ pub fn export(args: &ExportArgs) -> ExitCode {
     let exported = open(&args.of.dir, osd).and_then(|(mut store, owner)| {
         let at = |error: io::Error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{name} exists already, and is not written over"),
+            ErrorKind::ResourceBusy => format!("{name}: another process is writing it"),
             _ => format!("{name}: {error}"),
         };
         let file = match to_stdout {
             true => None,
-            false => Some(File::create_new(&args.file).map_err(at)?),
+            false => Some(ExportFile::begin(&args.file).map_err(at)?),
         };
         let out: Box<dyn Write> = match &file {
             None => Box::new(io::stdout().lock()),
-            Some(file) => Box::new(file),
+            Some(file) => Box::new(file.file()),
         };
         let done = storetool::export(&mut store, &owner, pg, BufWriter::new(out), &mut progress(osd));
         let done = done.map_err(|error| reason(osd, &name, &error));
-        let done =
-            done.and_then(|done| file.as_ref().map_or(Ok(done), |f| f.sync_all().map_err(at).map(|()| done)));
-        if done.is_err() && file.is_some() {
-            // It was made above, and is no whole export.
-            let _ = fs::remove_file(&args.file);
+        match (done, file) {
+            (Ok(done), Some(file)) => file.finish().map_err(at).map(|()| done),
+            (Err(reason), Some(file)) => {
+                file.give_up();
+                Err(reason)
+            }
+            (done, None) => done,
         }
-        done
     });
     match exported {
         Ok(progress) => done(&args.of, "written", pg, progress, to_stdout),
