@@ -381,6 +381,15 @@ def test_what_a_store_has_in_memory_stands_in_its_pools(t):
         expect({"bluestore_txc", "bluestore_cache_other", "bluestore_writing_deferred"} <= pools.keys(), pools)
         for what in "items", "bytes":
             equal(mempool["total"][what], sum(pool[what] for pool in pools.values()), what)
+    client.ceph("tell", "osd.0", "cache", "drop")
+
+    def cached():
+        pools = client.ceph("tell", "osd.0", "dump_mempools").json()["mempool"]["by_pool"]
+        return [pools[f"bluestore_cache_{name}"]["items"] for name in ("data", "onode")]
+
+    until(lambda: cached() == [0, 0], lambda: f"data and onodes that are left: {cached()}")
+    client.rados("-p", POOL, "bench", "10", "seq", "-t", "16")
+    expect(min(cached()) > 0, "what is read after it is kept")
 
 
 def test_a_device_that_is_read_only_or_gone_is_said_to_be(t):

@@ -118,6 +118,10 @@ impl Stores for Handles {
     fn free_space_of(&mut self, shard: StoreShard) -> Option<FreeSpace> {
         self.get(shard)?.free_space()
     }
+
+    fn drop_caches_of(&mut self, shard: StoreShard) -> bool {
+        self.get(shard).is_some_and(|store| store.drop_caches())
+    }
 }
 
 /// The parts of an OSD that are on this core.

@@ -114,6 +114,11 @@ pub trait Stores {
     fn free_space_of(&mut self, _shard: StoreShard) -> Option<FreeSpace> {
         None
     }
+
+    /// See [`store::ObjectStore::drop_caches`].
+    fn drop_caches_of(&mut self, _shard: StoreShard) -> bool {
+        false
+    }
 }
 
 /// One store: that of every shard asked for.
@@ -395,6 +400,8 @@ pub(crate) enum ReportKind {
     /// What is in memory.
     Memory,
     FreeSpace,
+    /// The stores' caches, which are dropped.
+    DropCaches,
     Histograms,
     Watches,
     /// The counters and histograms, which begin at zero again.
@@ -417,6 +424,8 @@ pub(crate) struct PartReport {
     pub watches: Vec<Value>,
     /// How the free space of a shard's store lies.
     pub free_space: Option<FreeSpace>,
+    /// The store could not drop its caches.
+    pub keeps_caches: bool,
 }
 
 /// What an OSD's report has of operations.
@@ -564,6 +573,11 @@ impl<'a> Out<'a> {
     /// How the free space of a shard's store lies.
     pub(crate) fn free_space(&mut self, shard: StoreShard) -> Option<FreeSpace> {
         self.stores.free_space_of(shard)
+    }
+
+    /// Has a shard's store drop its caches; `false`: it can't.
+    pub(crate) fn drop_caches(&mut self, shard: StoreShard) -> bool {
+        self.stores.drop_caches_of(shard)
     }
 
     pub(crate) fn send(&mut self, to: To) {

@@ -295,6 +295,10 @@ impl ObjectStore for StoreHandle {
         self.get().free_space()
     }
 
+    fn drop_caches(&mut self) -> bool {
+        self.get().drop_caches()
+    }
+
     fn shards(&self) -> u32 {
         self.get().shards()
     }

@@ -226,6 +226,10 @@ impl ObjectStore for BlockFileShard {
         self.store.free_space()
     }
 
+    fn drop_caches(&mut self) -> bool {
+        self.store.drop_caches()
+    }
+
     fn shards(&self) -> u32 {
         self.store.shards()
     }

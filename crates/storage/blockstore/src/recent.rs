@@ -103,6 +103,13 @@ impl Recent {
         }
     }
 
+    /// Drops all but what it has of collections.
+    pub fn forget(&mut self) {
+        (self.onodes, self.bytes) = (Vec::new(), 0);
+        self.maps.forget();
+        self.vacancies.forget();
+    }
+
     /// The set of an onode, if there are sets.
     fn set(&self, reversed_hash: u32) -> usize {
         let bits = self.onodes.len().checked_ilog2().unwrap_or(0);

@@ -56,7 +56,13 @@ fn name_of(key: &Key) -> Option<Name> {
 impl RecentMaps {
     /// Sets the number of places, a power of two. All records are dropped.
     pub fn set_places(&mut self, places: usize) {
-        (self.places, self.records, self.bytes) = (places, Vec::new(), 0);
+        self.places = places;
+        self.forget();
+    }
+
+    /// Drops all.
+    pub fn forget(&mut self) {
+        (self.records, self.bytes) = (Vec::new(), 0);
     }
 
     /// The only place of a record, if there are places.

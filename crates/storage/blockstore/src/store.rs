@@ -223,6 +223,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) newest: Vec<Run>,
     /// A check that waits for pages needs those that it has used since the clock of the pages was this.
     pub(crate) held_from: Option<u64>,
+    /// Pages leave memory that nothing needs.
+    drops_caches: bool,
     now: UTime,
 }
 
@@ -288,6 +290,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             #[cfg(feature = "planted")]
             newest: Vec::new(),
             held_from: None,
+            drops_caches: false,
             now: UTime::default(),
         }
     }
@@ -499,11 +502,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.held_from.unwrap_or(u64::MAX),
         ];
         let keep_from = needed.into_iter().fold(u64::MAX, u64::min);
-        let cache = self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes());
+        let cache = match self.drops_caches {
+            true => 0,
+            false => self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes()),
+        };
         let pages = self.tables.pages.bytes().min(cache / 2);
         self.contents.cache.shrink(cache - pages);
         // Data that was just used stays for a turn or more, whatever the bound is.
+        let before = self.tables.pages.bytes();
         self.tables.pages.shrink(cache.saturating_sub(self.contents.cache.bytes()).max(pages), keep_from);
+        // What is left is needed, or goes in the next turn.
+        self.drops_caches &= self.tables.pages.bytes() < before;
     }
 }
 
@@ -609,6 +618,13 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     fn free_space(&self) -> Option<FreeSpace> {
         // Opened in spite of damage, it has counted no blocks.
         self.damage.is_none().then(|| self.space.free_space())
+    }
+
+    fn drop_caches(&mut self) -> bool {
+        self.contents.cache = DataCache::of(self.io.is_rotational());
+        self.tables.recent.get_mut().forget();
+        self.drops_caches = true;
+        true
     }
 
     fn shards(&self) -> u32 {

@@ -144,6 +144,11 @@ impl Vacancies {
         }
     }
 
+    /// Drops all.
+    pub fn forget(&mut self) {
+        *self = Self { places: self.places, ..Self::default() };
+    }
+
     /// Where the hash of an onode's key is, if there are places.
     fn spot(&self, key: &[u8]) -> Option<Spot> {
         let prefix: &[u8; HASH_AT] = key.first_chunk()?;

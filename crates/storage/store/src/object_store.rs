@@ -164,6 +164,12 @@ pub trait ObjectStore {
         None
     }
 
+    /// Gives up what is in memory only to spare reads: by the end of the next turn, but for what requests under way need. `false`: the
+    /// store has no such memory, or can't.
+    fn drop_caches(&mut self) -> bool {
+        false
+    }
+
     /// How many shards the store has, at least 1; fixed when it is made.
     fn shards(&self) -> u32;
 
@@ -244,6 +250,10 @@ macro_rules! pass_on {
 
         fn free_space(&$self) -> Option<$crate::FreeSpace> {
             $store.free_space()
+        }
+
+        fn drop_caches(&mut $self) -> bool {
+            $store.drop_caches()
         }
 
         fn shards(&$self) -> u32 {

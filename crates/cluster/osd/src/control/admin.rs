@@ -22,6 +22,9 @@ const NOT_TRACKED: &str = "operations are not tracked; set osd_enable_op_tracker
 /// Why an OSD does not say how its free space lies.
 const NO_BLOCKS: &str = "only a block store knows how its free space lies";
 
+/// Why an OSD keeps its caches.
+const NO_CACHES: &str = "cache drop: only a block store gives up its caches by command";
+
 /// How an answer is made of the parts' reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
@@ -55,6 +58,7 @@ pub(super) enum Wanted {
     },
     Mempools,
     Cache,
+    CacheDrop,
     Watchers,
 }
 
@@ -70,6 +74,7 @@ impl Wanted {
             Self::FreeSpace { .. } => ReportKind::FreeSpace,
             Self::Watchers => ReportKind::Watches,
             Self::Mempools => ReportKind::Memory,
+            Self::CacheDrop => ReportKind::DropCaches,
             Self::PerfDump { .. }
             | Self::PerfSchema { .. }
             | Self::CounterDump
@@ -91,6 +96,7 @@ impl Wanted {
             | Self::FreeSpace { .. }
             | Self::Mempools
             | Self::Cache
+            | Self::CacheDrop
             | Self::Watchers => false,
         }
     }
@@ -107,6 +113,7 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_historic_ops_by_duration" => Wanted::Historic { by_duration: true },
         "dump_historic_slow_ops" => Wanted::HistoricSlow,
         "dump_mempools" => Wanted::Mempools,
+        "cache drop" => Wanted::CacheDrop,
         "cache status" => Wanted::Cache,
         "dump_watchers" => Wanted::Watchers,
         "bluestore allocator score block" => Wanted::FreeSpace { score: true },
@@ -178,6 +185,7 @@ impl Control {
         gather.sum.log_entries += report.log_entries;
         gather.sum.store_memory += report.store_memory;
         gather.sum.watches.extend(report.watches);
+        gather.sum.keeps_caches |= report.keeps_caches;
         if let Some(free) = report.free_space {
             *gather.sum.free_space.get_or_insert_default() += free;
         }
@@ -244,6 +252,8 @@ impl Control {
             Wanted::Mempools => mempools(&sum),
             Wanted::Watchers => json!({ "watchers": sum.watches }),
             Wanted::Cache => json!({ "object_ctx": sum.object_contexts }),
+            Wanted::CacheDrop if sum.keeps_caches => return Err((Errno::EOPNOTSUPP, NO_CACHES.into())),
+            Wanted::CacheDrop => Value::String(String::new()),
             Wanted::FreeSpace { score } => {
                 let free = sum.free_space.ok_or((Errno::EOPNOTSUPP, NO_BLOCKS.into()))?;
                 json!({ "fragmentation_rating": if score { free.score() } else { free.fragmentation() } })

@@ -42,7 +42,7 @@ const COMMANDS: &[Signature] = &[
         &[],
         "how scattered the free space is: 0 in one piece, 1 in single blocks",
     ),
-    (&["cache", "drop"], &[], "not supported"),
+    (&["cache", "drop"], &[], "give up what the store keeps in memory to spare reads"),
     (&["cache", "status"], &[], "object contexts in memory"),
     (
         &["cluster_log"],

@@ -10,11 +10,10 @@ use crate::LogLevel;
 use crate::parts::Out;
 
 /// What Ceph's OSDs offer beside these, and why it is not here.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 7] = [
     ("heap", "the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted"),
     ("get_heap_property", "the allocator (mimalloc) has no properties to ask"),
     ("set_heap_property", "the allocator (mimalloc) has no properties to set"),
-    ("cache drop", "the store's memory is not given up by command"),
     ("compact", "the store frees what it does not need by itself"),
     ("set_recovery_delay", "nothing is recovered: each object has one copy"),
     ("dump_objectstore_kv_stats", "the store has no RocksDB"),

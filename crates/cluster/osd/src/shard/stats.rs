@@ -171,6 +171,7 @@ impl Shard {
             ReportKind::Counters => report.counters = self.tracker.counters,
             ReportKind::Memory => report.store_memory = out.memory_pools(self.id),
             ReportKind::FreeSpace => report.free_space = out.free_space(self.id),
+            ReportKind::DropCaches => report.keeps_caches = !out.drop_caches(self.id),
             ReportKind::Watches => {
                 let watches = self.pgs.iter().flat_map(|entry| entry.pg.watches());
                 report.watches = watches.map(|watch| watch_json(&watch)).collect();

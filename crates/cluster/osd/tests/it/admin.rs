@@ -468,7 +468,7 @@ fn what_an_osd_has_nothing_of_is_empty_or_refused_with_the_reason() {
     let (errno, _) = refused(&mut w, json!({ "prefix": "pg", "pgid": "9.0", "cmd": "list_unfound" }));
     assert_eq!(errno, Errno::ENOENT);
     assert!(ask(&mut w, "cache status")["object_ctx"].is_u64());
-    for prefix in ["heap", "compact", "smart"] {
+    for prefix in ["heap", "compact", "smart", "cache drop"] {
         let (errno, why) = refused(&mut w, json!({ "prefix": prefix }));
         assert!(errno == Errno::EOPNOTSUPP && why.starts_with(prefix) && why.len() > 30, "{why}");
     }

@@ -97,6 +97,13 @@ fn what_is_in_memory_is_counted_by_kind() {
     let memory = h.store().store.memory();
     let cached = [read.onodes, read.metadata, read.other].map(|pool| pool.bytes).into_iter().sum();
     assert_eq!((memory.data, memory.pages, memory.changes), (read.data.bytes, cached, read.changes.bytes));
+    assert!(h.store().drop_caches());
+    h.turn();
+    let dropped = pools(&mut h);
+    assert_eq!((dropped.data, dropped.onodes, dropped.metadata.items), (none, none, 0), "{dropped:?}");
+    assert_eq!((dropped.other.items, dropped.changes), (0, read.changes));
+    (0..100).for_each(|n| assert_eq!(h.data(pg(), &object(n))[4096..], [1; 4096]));
+    assert_eq!(pools(&mut h).data, read.data, "the same data are kept again");
 }
 
 /// Objects whose blocks are written over in place, and the most that was deferred meanwhile.

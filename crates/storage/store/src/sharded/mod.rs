@@ -571,6 +571,10 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
         })
     }
 
+    fn drop_caches(&mut self) -> bool {
+        self.shards.iter_mut().fold(true, |all, shard| shard.drop_caches() & all)
+    }
+
     fn set_tuning(&mut self, tuning: Tuning) {
         self.shards.iter_mut().for_each(|shard| shard.set_tuning(tuning));
     }
