@@ -34,28 +34,135 @@ pub fn runs_of(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
     runs
 }
 
-/// The bits of a region.
-type Words = [u64; REGION_WORDS];
-
 const REGION_WORDS: usize = REGION_BYTES / 8;
 
-/// A region of the set. Most of a device's are empty or full, and take no memory of their own.
+const GROUP_REGIONS: usize = 256;
+const GROUP_BLOCKS: u64 = GROUP_REGIONS as u64 * REGION_BLOCKS;
+
+/// A number of bits: a word, or [`Parts`].
+trait Bits: Clone {
+    /// How many there are.
+    const COUNT: u32;
+    const EMPTY: Self;
+    const FULL: Self;
+
+    /// How many are set.
+    fn set(&self) -> u32;
+
+    /// Adds the bits of another one. `false`: they have one in common.
+    fn insert_all(&mut self, more: &Self) -> bool;
+
+    fn inverted(&self) -> Self;
+}
+
+impl Bits for u64 {
+    const COUNT: u32 = u64::BITS;
+    const EMPTY: Self = 0;
+    const FULL: Self = u64::MAX;
+
+    fn set(&self) -> u32 {
+        self.count_ones()
+    }
+
+    fn insert_all(&mut self, more: &Self) -> bool {
+        let apart = *self & more == 0;
+        *self |= more;
+        apart
+    }
+
+    fn inverted(&self) -> Self {
+        !self
+    }
+}
+
+/// Bits in `N` parts. Where none or all are set, as of most of a device, they take no memory of their own.
 #[derive(Clone, Debug)]
-enum Region {
+enum Parts<T, const N: usize> {
     Empty,
     Full,
-    /// Neither: how many bits are set, and which.
-    Mixed(u32, Box<Words>),
+    /// Neither: how many are set, and the parts.
+    Mixed(u32, Box<[T; N]>),
+}
+
+/// What one stored record of the bitmap covers.
+type Region = Parts<u64, REGION_WORDS>;
+
+/// Neighbouring regions. A large device has many more regions than words in them.
+type Group = Parts<Region, GROUP_REGIONS>;
+
+impl<T: Bits, const N: usize> Parts<T, N> {
+    /// In the cheapest form.
+    fn of(set: u32, parts: Box<[T; N]>) -> Self {
+        match set {
+            0 => Self::Empty,
+            set if set == Self::COUNT => Self::Full,
+            set => Self::Mixed(set, parts),
+        }
+    }
+
+    fn parts(self) -> Box<[T; N]> {
+        match self {
+            Self::Empty => Box::new([const { T::EMPTY }; N]),
+            Self::Full => Box::new([const { T::FULL }; N]),
+            Self::Mixed(_, parts) => parts,
+        }
+    }
+
+    /// Changes a part.
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut T)) {
+        let set = self.set();
+        let mut parts = std::mem::replace(self, Self::Empty).parts();
+        let others = set - parts[at].set();
+        change(&mut parts[at]);
+        *self = Self::of(others + parts[at].set(), parts);
+    }
+}
+
+impl<T: Bits, const N: usize> Bits for Parts<T, N> {
+    const COUNT: u32 = T::COUNT * N as u32;
+    const EMPTY: Self = Self::Empty;
+    const FULL: Self = Self::Full;
+
+    fn set(&self) -> u32 {
+        match self {
+            Self::Empty => 0,
+            Self::Full => Self::COUNT,
+            Self::Mixed(set, _) => *set,
+        }
+    }
+
+    fn insert_all(&mut self, more: &Self) -> bool {
+        match (std::mem::replace(self, Self::Empty), more) {
+            (ours, Self::Empty) => *self = ours,
+            (Self::Empty, more) => *self = more.clone(),
+            (Self::Mixed(_, mut parts), Self::Mixed(_, theirs)) => {
+                let add = |(part, more): (&mut T, &T)| part.insert_all(more);
+                let apart = parts.iter_mut().zip(theirs.iter()).map(add).fold(true, |all, one| all & one);
+                *self = Self::of(parts.iter().map(T::set).sum(), parts);
+                return apart;
+            }
+            _ => {
+                *self = Self::Full;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn inverted(&self) -> Self {
+        match self {
+            Self::Empty => Self::Full,
+            Self::Full => Self::Empty,
+            Self::Mixed(set, parts) => {
+                Self::Mixed(Self::COUNT - set, Box::new(parts.each_ref().map(T::inverted)))
+            }
+        }
+    }
 }
 
 impl Region {
-    /// In its cheapest form.
-    fn of(words: Box<Words>) -> Self {
-        match words.iter().map(|word| word.count_ones()).sum() {
-            0 => Self::Empty,
-            FULL => Self::Full,
-            set => Self::Mixed(set, words),
-        }
+    fn of_words(words: Box<[u64; REGION_WORDS]>) -> Self {
+        Self::of(words.iter().map(u64::set).sum(), words)
     }
 
     fn word(&self, at: usize) -> u64 {
@@ -66,173 +173,29 @@ impl Region {
         }
     }
 
-    fn words(&self) -> Box<Words> {
-        match self {
-            Self::Empty => Box::new([0; REGION_WORDS]),
-            Self::Full => Box::new([u64::MAX; REGION_WORDS]),
-            Self::Mixed(_, words) => words.clone(),
-        }
-    }
-
-    fn set(&self) -> u32 {
-        match self {
-            Self::Empty => 0,
-            Self::Full => FULL,
-            Self::Mixed(set, _) => *set,
-        }
-    }
-
-    /// Adds the bits of another one. `false`: they have one in common.
-    fn insert_all(&mut self, more: &Self) -> bool {
-        match (std::mem::replace(self, Self::Empty), more) {
-            (ours, Self::Empty) => *self = ours,
-            (Self::Empty, more) => *self = more.clone(),
-            (Self::Mixed(_, mut words), Self::Mixed(_, theirs)) => {
-                let mut apart = true;
-                for (word, more) in words.iter_mut().zip(theirs.iter()) {
-                    apart &= *word & more == 0;
-                    *word |= more;
-                }
-                *self = Self::of(words);
-                return apart;
-            }
-            _ => {
-                *self = Self::Full;
-                return false;
-            }
-        }
-        true
-    }
-
-    fn inverted(&self) -> Self {
-        match self {
-            Self::Empty => Self::Full,
-            Self::Full => Self::Empty,
-            Self::Mixed(set, words) => Self::Mixed(FULL - set, Box::new(words.map(|word| !word))),
-        }
-    }
-
     /// Without the bits from this one on.
     fn cut(&self, inside: u64) -> Self {
         if inside >= REGION_BLOCKS {
             return self.clone();
         }
-        let mut words = self.words();
+        let mut words = self.clone().parts();
         for (at, word) in (0..).step_by(64).zip(words.iter_mut()) {
             let inside = inside.saturating_sub(at).min(64);
             *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
         }
-        Self::of(words)
-    }
-
-    /// Changes a bit that is not `there` so far, or is, to the other.
-    fn flip(&mut self, bit: u64, there: bool) {
-        let (set, mut words) = match std::mem::replace(self, Self::Empty) {
-            Self::Mixed(set, words) => (set, words),
-            uniform => (uniform.set(), uniform.words()),
-        };
-        words[(bit / 64) as usize] ^= 1 << (bit % 64);
-        *self = match if there { set + 1 } else { set - 1 } {
-            0 => Self::Empty,
-            FULL => Self::Full,
-            set => Self::Mixed(set, words),
-        };
+        Self::of_words(words)
     }
 }
-
-/// Bits that a full region has set.
-const FULL: u32 = REGION_BLOCKS as u32;
-
-/// The regions of a group.
-type Regions = [Region; GROUP_REGIONS];
-
-const GROUP_REGIONS: usize = 256;
-const GROUP_BLOCKS: u64 = GROUP_REGIONS as u64 * REGION_BLOCKS;
-
-/// Bits that a full group has set.
-const GROUP_FULL: u32 = GROUP_BLOCKS as u32;
 
 static EMPTY_REGION: Region = Region::Empty;
 static FULL_REGION: Region = Region::Full;
 
-/// Neighbouring regions. Most groups of a large device are empty or full, too: it has many more regions than words in them.
-#[derive(Clone, Debug)]
-enum Group {
-    Empty,
-    Full,
-    /// Neither: how many bits are set, and the regions.
-    Mixed(u32, Box<Regions>),
-}
-
 impl Group {
-    /// In its cheapest form.
-    fn of(regions: Box<Regions>) -> Self {
-        match regions.iter().map(Region::set).sum() {
-            0 => Self::Empty,
-            GROUP_FULL => Self::Full,
-            set => Self::Mixed(set, regions),
-        }
-    }
-
     fn region(&self, at: usize) -> &Region {
         match self {
             Self::Empty => &EMPTY_REGION,
             Self::Full => &FULL_REGION,
             Self::Mixed(_, regions) => &regions[at],
-        }
-    }
-
-    fn set(&self) -> u32 {
-        match self {
-            Self::Empty => 0,
-            Self::Full => GROUP_FULL,
-            Self::Mixed(set, _) => *set,
-        }
-    }
-
-    /// Changes a region.
-    fn change(&mut self, at: usize, change: impl FnOnce(&mut Region)) {
-        let (set, mut regions) = match std::mem::replace(self, Self::Empty) {
-            Self::Mixed(set, regions) => (set, regions),
-            Self::Empty => (0, Box::new([const { Region::Empty }; GROUP_REGIONS])),
-            Self::Full => (GROUP_FULL, Box::new([const { Region::Full }; GROUP_REGIONS])),
-        };
-        let region = &mut regions[at];
-        let others = set - region.set();
-        change(region);
-        *self = match others + region.set() {
-            0 => Self::Empty,
-            GROUP_FULL => Self::Full,
-            set => Self::Mixed(set, regions),
-        };
-    }
-
-    /// Adds the bits of another one. `false`: they have one in common.
-    fn insert_all(&mut self, more: &Self) -> bool {
-        match (std::mem::replace(self, Self::Empty), more) {
-            (ours, Self::Empty) => *self = ours,
-            (Self::Empty, more) => *self = more.clone(),
-            (Self::Mixed(_, mut regions), Self::Mixed(_, theirs)) => {
-                let add = |(region, more): (&mut Region, &Region)| region.insert_all(more);
-                let apart = regions.iter_mut().zip(theirs.iter()).map(add).fold(true, |all, one| all & one);
-                *self = Self::of(regions);
-                return apart;
-            }
-            _ => {
-                *self = Self::Full;
-                return false;
-            }
-        }
-        true
-    }
-
-    fn inverted(&self) -> Self {
-        match self {
-            Self::Empty => Self::Full,
-            Self::Full => Self::Empty,
-            Self::Mixed(set, regions) => {
-                Self::Mixed(GROUP_FULL - set, Box::new(regions.each_ref().map(Region::inverted)))
-            }
         }
     }
 }
@@ -269,6 +232,11 @@ impl Bitmap {
         self.groups[group as usize].change(at as usize, change);
     }
 
+    fn flip(&mut self, block: u64) {
+        let word = (block % REGION_BLOCKS / 64) as usize;
+        self.change(block / REGION_BLOCKS, |region| region.change(word, |word| *word ^= 1 << (block % 64)));
+    }
+
     pub fn contains(&self, block: u64) -> bool {
         block < self.len && {
             let word = self.region_of(block).word((block % REGION_BLOCKS / 64) as usize);
@@ -281,7 +249,7 @@ impl Bitmap {
         if block >= self.len || self.contains(block) {
             return false;
         }
-        self.change(block / REGION_BLOCKS, |region| region.flip(block % REGION_BLOCKS, true));
+        self.flip(block);
         self.set += 1;
         true
     }
@@ -291,7 +259,7 @@ impl Bitmap {
         if !self.contains(block) {
             return false;
         }
-        self.change(block / REGION_BLOCKS, |region| region.flip(block % REGION_BLOCKS, false));
+        self.flip(block);
         self.set -= 1;
         true
     }
@@ -406,7 +374,7 @@ impl Bitmap {
     pub fn region(&self, region: u64) -> Option<Vec<u8>> {
         match self.region_of(region * REGION_BLOCKS) {
             Region::Empty => None,
-            region => Some(region.words().iter().flat_map(|w| w.to_le_bytes()).collect()),
+            region => Some(region.clone().parts().iter().flat_map(|w| w.to_le_bytes()).collect()),
         }
     }
 
@@ -419,7 +387,7 @@ impl Bitmap {
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = bytes.try_into().map_or(0, u64::from_le_bytes);
         }
-        let read = Region::of(words);
+        let read = Region::of_words(words);
         // No bit may be set behind the end.
         let inside = self.len - region * REGION_BLOCKS;
         let loaded = read.cut(inside);
@@ -439,7 +407,8 @@ impl Bitmap {
         let (groups, mixed) = groups.fold((0, 0), |(groups, mixed), regions| {
             (groups + 1, mixed + regions.iter().filter(is_mixed).count())
         });
-        let bytes = size_of_val(&*self.groups) + groups * size_of::<Regions>() + mixed * REGION_BYTES;
+        let bytes =
+            size_of_val(&*self.groups) + groups * size_of::<[Region; GROUP_REGIONS]>() + mixed * REGION_BYTES;
         (mixed as u64, bytes as u64)
     }
 }
