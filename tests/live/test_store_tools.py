@@ -280,6 +280,19 @@ def test_pgs_go_through_files_where_the_logs_lie_apart(t):
     pgs_go_through_files(t, "--log-device", t.path("log0"), "--log-device", t.path("log1"))
 
 
+def test_the_list_of_a_pgs_objects_has_their_keys_and_namespaces(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "1")
+    client.rados("-p", POOL, "--object-locator", "place", "-N", "ns", "put", "name", "/etc/hostname")
+    client.rados("-p", POOL, "put", "plain", "/etc/hostname")
+    loligo(cluster, "stop", cluster.dir)
+    (pg,) = pgs_of(cluster, 0)
+    listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", "0", "--pg", pg, "-f", "json"))
+    equal(sorted((row["name"], row["key"], row["namespace"]) for row in listed),
+          [("name", "place", "ns"), ("plain", "", "")], "objects, their keys and namespaces")
+
+
 def test_a_pg_that_is_imported_is_compressed_as_its_pool_says(t):
     cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "1GiB")
     client = t.client(cluster)

@@ -388,7 +388,7 @@ fn objects(store: &mut AnyStore, collection: CollectionId) -> Result<Vec<Value>,
         };
         rows.push(json!({
             "object": object.to_string(), "name": object.hobj.name.to_string(),
-            "namespace": object.hobj.nspace.to_string(), "snap": object.hobj.snap.to_string(), "bytes": bytes,
+            "key": object.hobj.key.to_string(), "namespace": object.hobj.nspace.to_string(), "snap": object.hobj.snap.to_string(), "bytes": bytes,
         }));
         Ok(())
     })?;
