@@ -1,6 +1,7 @@
 """rados and ceph of every release, plain and as JSON, on a fresh cluster."""
 import hashlib
 import os
+import signal
 import subprocess
 
 from harness import equal, expect, until
@@ -211,10 +212,20 @@ def test_removing_pools_can_be_switched_off_as_in_ceph(t):
         client.ceph(*remove)
 
 
+def pinged(client):
+    """What the monitor says. The client of 16.2 crashes in about one of a hundred pings, of Ceph's own monitor, too (3 of 300)."""
+    for _ in range(3):
+        answer = client.ceph("ping", "mon.a", code=None)
+        if answer.code != -signal.SIGSEGV:
+            break
+    equal(answer.code, 0, f"{client.release}: {answer.words}")
+    return answer.json()
+
+
 def test_a_monitor_answers_a_ping_and_commands_that_are_not_there_say_so(t):
     cluster = t.cluster("--osds", "1", "--store", "mem")
     for client in t.clients(cluster):
-        answer = client.ceph("ping", "mon.a").json()
+        answer = pinged(client)
         equal((answer["name"], answer["state"]), ("a", "leader"), f"{client.release}: {answer}")
         for command in ("fs new a b c", "orch ls", "osd tier add a b"):
             refused = client.ceph(*command.split(), code=95)
