@@ -42,7 +42,7 @@ impl Pg {
         if version <= self.records.durable || self.config.planted.is(Bug::ResendAnsweredEarly) {
             out.push(PgEffect::Reply { session, reply });
         } else {
-            let of = DelayedOf::Resend(Box::new(request));
+            let of = DelayedOf::Write(Box::new(request));
             self.delayed.push_back(Delayed { version, session, reply, of });
         }
         None
@@ -68,7 +68,7 @@ impl Pg {
         let reply = self.reply_of_read(&request, outcome, out);
         let (version, session) = (self.records.info.last_update, request.session);
         if self.objects.get(slot).is_some_and(|object| object.uncommitted > 0) {
-            let of = DelayedOf::Unlogged(Box::new(request));
+            let of = DelayedOf::Write(Box::new(request));
             self.delayed.push_back(Delayed { version, session, reply, of });
         } else {
             out.push(PgEffect::Reply { session, reply });

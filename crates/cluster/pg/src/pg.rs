@@ -102,10 +102,8 @@ pub(crate) struct Delayed {
 #[derive(Debug)]
 pub(crate) enum DelayedOf {
     Listing(Box<Request>),
-    /// The request is run as if it were new when the change that it repeats is undone.
-    Resend(Box<Request>),
-    /// A write that the log does not have. It is run again when the change that it saw is undone.
-    Unlogged(Box<Request>),
+    /// A resend, or a write that the log does not have: it runs again when the change that it repeats, or saw, is undone.
+    Write(Box<Request>),
 }
 
 /// A placement group on this OSD.
@@ -262,9 +260,7 @@ impl Pg {
         });
         let changes = self.in_flight.iter().filter_map(|change| change.client.request.as_ref());
         let delayed = self.delayed.iter().map(|delayed| match &delayed.of {
-            DelayedOf::Listing(request) | DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
-                &**request
-            }
+            DelayedOf::Listing(request) | DelayedOf::Write(request) => &**request,
         });
         let begun = queued.chain(parked).chain(listings).chain(changes).chain(delayed);
         waiting.chain(begun.map(|request| (request.session, &*request.op)))
@@ -514,9 +510,7 @@ impl Pg {
         self.parked.values_mut().for_each(|parked| parked.request.on_session_reset(session));
         for delayed in &mut self.delayed {
             match &mut delayed.of {
-                DelayedOf::Listing(request) | DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
-                    request.on_session_reset(session)
-                }
+                DelayedOf::Listing(request) | DelayedOf::Write(request) => request.on_session_reset(session),
             }
         }
         self.watches.on_session_reset(session, self.now);
@@ -543,9 +537,7 @@ impl Pg {
         let mut listings = Vec::new();
         for delayed in self.delayed.drain(..) {
             match delayed.of {
-                DelayedOf::Resend(request) | DelayedOf::Unlogged(request) => {
-                    changed.push((delayed.version, *request))
-                }
+                DelayedOf::Write(request) => changed.push((delayed.version, *request)),
                 DelayedOf::Listing(request) => listings.push(*request),
             }
         }

@@ -163,10 +163,10 @@ impl Pg {
             let repeats_undone = delayed.version > back_to;
             match delayed.of {
                 // A client may name another object than the first time, whose context nothing has kept.
-                DelayedOf::Resend(request) | DelayedOf::Unlogged(request) if repeats_undone => {
+                DelayedOf::Write(request) if repeats_undone => {
                     versioned.push((delayed.version, self.objects.slot(&request.head()), *request));
                 }
-                DelayedOf::Resend(_) | DelayedOf::Unlogged(_) => self.delayed.push_back(delayed),
+                DelayedOf::Write(_) => self.delayed.push_back(delayed),
                 DelayedOf::Listing(_) => {
                     // It saw nothing of what is undone.
                     delayed.version = delayed.version.min(back_to);

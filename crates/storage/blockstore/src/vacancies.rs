@@ -140,7 +140,8 @@ impl Vacancies {
         let places = cache_bytes / CACHE_PART / size_of::<Range>() as u64;
         let places = 1 << places.clamp(1, PLACES_MAX as u64).ilog2();
         if places != self.places {
-            *self = Self { places, ..Self::default() };
+            self.places = places;
+            self.forget();
         }
     }
 
