@@ -176,7 +176,7 @@ fn perf(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failu
     Ok(call.show_json(sections.into_iter().fold(Json::object(), |out, (name, json)| out.with(name, json))))
 }
 
-/// The same where counters of one name are told apart by labels: ours have none.
+/// The counters, or what they are, in the shape in which labels tell counters of one name apart. This monitor gives them none.
 fn labelled(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failure> {
     let listed = sections(mon, is_schema, |_, _| true).into_iter().map(|(name, counters)| {
         (name, Json::array([Json::object().with("labels", Json::object()).with("counters", counters)]))
